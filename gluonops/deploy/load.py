@@ -15,7 +15,8 @@ from ..contract.errors import OpError
 from ..data.base import class_names
 from ..export import passes
 from ..export.files import shapes_of_inputs
-from ..export.graph import Graph, ends_in_softmax
+from ..export.graph import Graph
+from ..export.labels import ends_in_softmax
 from ..export.locate import ARCHIVES, SYMBOL, split
 from ..export.metadata import classes_of, metadata_of
 from ..export.model import ExportedModel

@@ -8,17 +8,14 @@ import numpy as np
 from ..contract.errors import OpError
 from ..runtime import importing
 from .graph import VARIABLE, Entry, Graph, Node
+from .operators import traits_of
+from .operators.attributes import attributes_of
 from .rules import VALUES, Call
 from .sizes import Arrays, Sizes
 
 if importing.is_imported():
     import mxnet as mx
 
-# Operators that read only the shape of some of their inputs, by position.
-SHAPE_READERS = {"Crop": (1,), "_contrib_MultiBoxPrior": (0,), "_contrib_arange_like": (0,), "zeros_like": (0,),
-                 "_npi_full_like": (0,), "ones_like": (0,), "slice_like": (1,), "broadcast_like": (1,),
-                 "reshape_like": (1,), "shape_array": (0,), "size_array": (0,)}
-RANDOM = ("_random_", "_sample_", "sample_", "random_", "_shuffle")
 
 
 def parameter_only(graph: Graph, values: Arrays) -> set[Node]:
@@ -92,12 +89,12 @@ def constants(graph: Graph, values: Arrays, sizes: Sizes) -> tuple[set[Node], di
 
 def is_random(node: Node) -> bool:
     """Whether a node draws random numbers, at inference too."""
-    return node.op.startswith(RANDOM) or (node.op == "Dropout" and node.attrs.get("mode") == "always")
+    return traits_of(node).draws or (node.op == "Dropout" and attributes_of(node)["mode"] == "always")
 
 
 def _shape_inputs(node: Node) -> list[int]:
     """The positions of the inputs of which a node reads the shape only."""
-    return [position for position in SHAPE_READERS.get(node.op, ()) if position < len(node.inputs)]
+    return [position for position in traits_of(node).shape_inputs if position < len(node.inputs)]
 
 
 def _is_constant(node: Node, constant: set[Node], sizes: Sizes) -> bool:

@@ -14,26 +14,22 @@ import numpy as np
 
 from ..contract import registry
 from ..io import params
-from .constants import SHAPE_READERS
 from .graph import Entry, Graph, Node, is_ours, our_name
 from .jumps import halves
 from .model import ExportedModel
-from .operators import having
-from .operators.attributes import attributes_of
+from .operators import having, traits_of
+from .operators.registry import READINGS, Reading
 from .parameters import is_layer
 from .sizes import Shapes, known_shapes
+from .values import NodeValues
 
 Values = dict[str, np.ndarray]
 # What passes on numbers as they are, perhaps in another shape, order or type.
-PASSES_ON = having("moves") | {"Concat", "_npi_concatenate", "_npi_stack", "stack"}
-# What makes indices or boxes that are in range, whatever it reads.
-MAKES_INDICES = ("_contrib_MultiBoxDetection", "_contrib_MultiBoxPrior", "_contrib_MultiProposal", "_contrib_Proposal",
-                 "_contrib_arange_like", "_contrib_box_nms", "_npi_argmax", "_npi_argmin",
-                 "argmax", "argmin", "argsort", "argmax_channel",
-                 "ones_like", "shape_array", "size_array", "topk", "zeros_like")
+PASSES_ON = having("moves", "joins")
 ROW_OF_BOX = 5       # the number of an image, and two corners
 ROW_OF_LABEL = 5     # a box, and its class
-BOX = 4
+CORNERS = 4          # of a box, as two pairs
+BOX, SIZE = "box", "size"   # kinds of readings
 IMAGE = 4             # dimensions
 LARGE = 16           # A net that subtracts or divides by so much begins with pixels.
 PIXELS = (0.0, 255.0)
@@ -44,15 +40,16 @@ UNIT = (0.0, 1.0)
 class Need(NamedTuple):
     """What a node needs of an entry that it reads: whole numbers from ``first`` to below ``end``.
 
-    - ``images``: where rows of boxes are read, from how many images.
-    - ``is_size``: whether rows with the height, width and scale of an image are read.
+    ``reading``: what kind of numbers it reads there; the numbers of boxes are those of images.
     """
     node: Node
     entry: Entry
-    first: int
     end: int
-    images: int = 0
-    is_size: bool = False
+    reading: Reading
+
+    @property
+    def first(self) -> int:
+        return self.reading.first
 
 
 class Drawn(NamedTuple):
@@ -85,7 +82,7 @@ def drawn(model: ExportedModel, shapes: Shapes, drawing: np.random.RandomState, 
     for name, size in shapes.items():
         if name in targets:   # Its classes may be indices as well; the numbers of boxes beside them are not.
             array = _labels(size, min([classes, *(need.end for need in by_name.get(name, ()))]), drawing)
-        elif name in by_name and not (at_jumps and all(need.node.op in ANY for need in by_name[name])):
+        elif name in by_name and not (at_jumps and all(need.reading.takes_any for need in by_name[name])):
             array = _in_range(by_name[name], size, drawing)
         elif dtype.kind != "f":
             array = drawing.randint(0, 128, size)
@@ -95,7 +92,7 @@ def drawn(model: ExportedModel, shapes: Shapes, drawing: np.random.RandomState, 
             bounds = _beginning(model, name) if len(size) == IMAGE else None
             array = drawing.uniform(*(bounds or numbers), size).astype(np.float32)
         values[name] = array.astype(dtype)
-    unsure = [need for need, (_, is_sure) in sources.items() if not is_sure and need.node.op not in ANY]
+    unsure = [need for need, (_, is_sure) in sources.items() if not is_sure and not need.reading.takes_any]
     return _checked(model, values, unsure, set(by_name))
 
 
@@ -124,7 +121,7 @@ def _first_out_of_range(model: ExportedModel, values: Values, needs: list[Need])
         found = _computed(model, need.entry, values)
         if found is None:
             continue
-        if need.images:
+        if need.reading.kind == BOX:
             found = found.reshape(-1, found.shape[-1])[:, 0]
         whole = np.trunc(found)   # as MXNet does
         if not np.isfinite(found).all() or whole.min(initial=need.first) < need.first or \
@@ -160,9 +157,9 @@ def _sources(entry: Entry, parameters: Iterable[str]) -> tuple[set[str], bool]:
             names.update({node.name}.difference(parameters))
         elif is_layer(node):   # What it computes is no index.
             is_sure = False
-        elif node.op not in MAKES_INDICES:
+        elif not traits_of(node).makes_indices:
             is_sure = is_sure and node.op in PASSES_ON
-            ignored = SHAPE_READERS.get(node.op, ())
+            ignored = traits_of(node).shape_inputs
             waiting += [source for position, (source, _) in enumerate(node.inputs) if position not in ignored]
     return names, is_sure
 
@@ -173,20 +170,10 @@ def _needs(graph: Graph, shape: dict[Entry, tuple[int, ...]]) -> list[Need]:
     for node in graph.nodes():
         if any(entry not in shape for entry in node.inputs):   # It is computed from a label that nobody has given.
             continue
-        if node.op in INDICES:
-            position, end = INDICES[node.op]
-            if position < len(node.inputs):
-                needs.append(Need(node, node.inputs[position], 0, end(attributes_of(node), _shapes(node, shape))))
-        elif node.op in LENGTHS and len(node.inputs) > 1:
-            axis = int(node.attrs.get("axis", -1 if node.op == "softmax" else 0))
-            needs.append(Need(node, node.inputs[1], 1, 1 + shape[node.inputs[0]][axis]))
-        elif node.op in BOXES:
-            images = shape[node.inputs[0]][0]
-            needs.append(Need(node, node.inputs[1], 0, images, images))
-        elif node.op in SIZES:
-            stride = int(node.attrs.get("feature_stride", 16))
-            longest = stride * max(shape[node.inputs[0]][2:])
-            needs.append(Need(node, node.inputs[2], 0, 1 + longest, is_size=True))
+        reading = READINGS.get(node.op)
+        if reading is not None and reading.position < len(node.inputs):
+            end = reading.end(NodeValues(node, [shape[entry] for entry in node.inputs]))
+            needs.append(Need(node, node.inputs[reading.position], end, reading))
     return needs
 
 
@@ -201,34 +188,13 @@ def _labels_of_ours(graph: Graph, parameters: Iterable[str]) -> set[str]:
     return found
 
 
-def _shapes(node: Node, shape: dict[Entry, tuple[int, ...]]) -> list[tuple[int, ...]]:
-    return [shape[entry] for entry in node.inputs]
-
-
-# Operator -> the position of the indices that it reads, and what says where they end, of all attributes and of shapes.
-INDICES = {
-    "Embedding": (0, lambda given, shapes: given["input_dim"]),
-    "_contrib_index_copy": (1, lambda given, shapes: shapes[0][0]),
-    "batch_take": (1, lambda given, shapes: shapes[0][1]),
-    "gather_nd": (1, lambda given, shapes: min(shapes[0][:shapes[1][0]])),
-    "one_hot": (0, lambda given, shapes: given["depth"]),
-    "pick": (1, lambda given, shapes: shapes[0][given["axis"]]),
-    "scatter_nd": (1, lambda given, shapes: min(given["shape"][:shapes[1][0]])),
-    "take": (1, lambda given, shapes: shapes[0][given["axis"]]),
-}
-ANY = ("one_hot", "pick", "take")   # MXNet takes any number here: it clips or wraps those that are out of range.
-LENGTHS = ("SequenceLast", "SequenceMask", "SequenceReverse", "softmax", "log_softmax", "softmin")
-BOXES = ("ROIPooling", "_contrib_DeformablePSROIPooling", "_contrib_PSROIPooling", "_contrib_RROIAlign",
-         "_contrib_ROIAlign")
-SIZES = ("_contrib_MultiProposal", "_contrib_Proposal")   # They read the sizes of the images.
-
-
 def _in_range(needs: list[Need], shape: tuple[int, ...], drawing: np.random.RandomState) -> np.ndarray:
     """Whole numbers in the range of all needs; rows of boxes, where all of them are boxes."""
     first, end = max(need.first for need in needs), min(need.end for need in needs)
-    if all(need.images for need in needs) and shape[-1] in (BOX, ROW_OF_BOX):
+    kinds = {need.reading.kind for need in needs}
+    if kinds == {BOX} and shape[-1] in (CORNERS, ROW_OF_BOX):
         return _boxes(shape, end, drawing)
-    if all(need.is_size for need in needs) and shape[-1] == 3:
+    if kinds == {SIZE} and shape[-1] == 3:
         return np.broadcast_to([end - 1, end - 1, 1], shape)
     return drawing.randint(first, max(end, first + 1), shape)
 
@@ -244,7 +210,7 @@ def _labels(shape: tuple[int, ...], classes: int, drawing: np.random.RandomState
     """The first classes; behind the numbers of a box in rows of five."""
     found = drawing.randint(0, classes, shape).astype(np.float64)
     if len(shape) == 3 and shape[-1] == ROW_OF_LABEL:
-        found[..., :BOX] = drawing.randint(8, 40, found[..., :BOX].shape) / 64
+        found[..., :CORNERS] = drawing.randint(8, 40, found[..., :CORNERS].shape) / 64
     return found
 
 
@@ -269,7 +235,7 @@ def _beginning(model: ExportedModel, name: str) -> tuple[float, float] | None:
         if factor == 0:
             break
         zero, width, is_changed = zero - term * width / factor, width / abs(factor), True
-        if node.op == "BatchNorm":
+        if traits_of(node).uses_statistics:
             break
     if node is None or not is_layer(node):   # It is no net for images.
         return None
@@ -282,7 +248,7 @@ def _affine(model: ExportedModel, node: Node, before: Node) -> tuple[float, floa
     """(factor, term) of a node that computes ``factor * x + term`` of the node before it; None for other nodes."""
     operation = next((word for word in ("plus", "add", "minus", "sub", "mul", "div")
                       if node.op.startswith((f"_{word}_scalar", f"broadcast_{word}"))), None)
-    if node.op == "BatchNorm":
+    if traits_of(node).uses_statistics:
         mean, variance = (model.parameters.get(node.source(position).name) for position in (3, 4))
         if mean is None or variance is None:
             return None

@@ -16,11 +16,12 @@ from ..runtime import importing
 from .canonical import canonicalize_graph
 from .cut import cut
 from .floats import Rounded, to_floats, values_of
-from .graph import Graph, is_of_8_bits
+from .graph import Graph
 from .labels import independent_part, labels
 from .locate import SYMBOL, check_epoch, newest_epoch, paths_of, without_graph
 from .metadata import read_metadata
 from .operators.admission import admit
+from .operators.eight_bits import is_of_8_bits
 from .parameters import listed, of_layers, renamed_states, without_tags
 from .sizes import Arrays, DataShape, Shapes, input_shapes, mismatch_reason, type_mismatch
 from .warning import ExportWarning

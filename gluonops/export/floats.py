@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .graph import VARIABLE, Entry, Graph, Node, is_mark, is_of_8_bits
+from .graph import VARIABLE, Entry, Graph, Node, is_mark
 from .metadata import read_metadata
 from .operators import schema
-from .operators.eight_bits import CHANGES, FUSED, NAMES
+from .operators.eight_bits import CHANGES, FUSED, NAMES, is_of_8_bits
 
 SUFFIX = "_quantize"   # of the names of rounded parameters, and between the names of their ranges
 STEPS = {"int8": 127, "uint8": 255, "int32": 2 ** 31 - 1}   # from 0 to the end of the range
@@ -105,10 +105,11 @@ class _Rewriting:
 
     def _inputs(self, node: Node, op: str) -> list[Entry]:
         """What the float operator reads: the inputs in front of the ranges."""
-        if op == "Concat":
+        known = schema.find(op)
+        if known.variadic:
             count = int(node.attrs.get("num_args", 0))
         else:
-            count = len(schema.find(op).inputs) - (node.flag("no_bias") and op in ("Convolution", "FullyConnected"))
+            count = len(known.inputs) - ("no_bias" in known.attributes and node.flag("no_bias"))
         if count > len(node.inputs):
             raise _Unknown
         return [self._input(node, position) for position in range(count)]

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 VARIABLE = "null"
 OLDEST = 800   # the version of MXNet whose files do not say it
 CURRENT = 10901
-# How the names of operators on 8 bits begin, what they are, and what a caller needs that converts them.
-QUANTIZED = ("_sg_mkldnn_", "_contrib_quantize", "_contrib_dequantize", "_contrib_requantize")
+# What an operator on 8 bits is, and what a caller needs that converts them.
 OF_8_BITS = "which computes with 8 bits, as MXNet's quantize_net writes it; expected a net of floats"
 FLOATS_NEEDED = "Pass the float files that it was quantized from"
 INPUT_TYPE = "__gluonops_input_type__"   # the type of an input that differs from the others'; a cast reads it
@@ -32,9 +31,6 @@ CALL = "__call__"   # marks a node with the number of the call of a block that h
 FIXED_AXES = "__gluonops_fixed_axes__"   # marks a node that refuses other sizes of these axes of an input
 SHOWN = 400   # characters of a reason in an error
 INSERTED = "__gluonops_inserted__"   # marks the nodes that the emitter inserts around an operator
-SOFTMAXES = ("softmax", "softmax_output", "SoftmaxActivation", "SoftmaxOutput")
-# Operators behind a softmax that leave it a softmax.
-AFTER_SOFTMAX = ("_copy", "_identity_with_attr_like_rhs", "squeeze", "_np_squeeze", "_npx_reshape", "broadcast_div")
 
 
 class Node:
@@ -319,17 +315,6 @@ def version(graph: Graph) -> int:
 def version_text(number: int) -> str:
     """A version of MXNet as people write it. Files of 0.8 and older ones do not have it."""
     return f"{number // 10000}.{number // 100 % 100}.{number % 100}" if number > OLDEST else "0.8 or older"
-
-
-def ends_in_softmax(graph: Graph) -> bool:
-    """Whether the output is a softmax, also if it is divided by its sum or copied."""
-    node = graph.outputs[0][0].origin(AFTER_SOFTMAX)
-    return (our_name(node) if is_ours(node) else node.op) in SOFTMAXES
-
-
-def is_of_8_bits(op: str) -> bool:
-    """Whether an operator reads or makes numbers of 8 bits."""
-    return op.startswith(QUANTIZED)
 
 
 def is_ours(node: Node) -> bool:

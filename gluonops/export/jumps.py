@@ -10,16 +10,17 @@ from typing import Any
 import numpy as np
 
 from .graph import Graph
+from .operators import traits_of
 
 WHOLE, NEAR = 8, 1   # Whole numbers and halves are up to the first, and many of them up to the second.
-# Parts of the names of the operators that jump. What moves numbers, and what only has corners there, does not.
-JUMPING = ("mod", "round", "rint", "floor", "ceil", "trunc", "fix", "sign", "equal", "greater", "lesser", "logical",
-           "argm", "topk", "sort", "where", "one_hot", "take", "pick", "box_nms", "Cast", "Sequence")
 
 
 def has_jumps(graph: Graph) -> bool:
-    """Whether a graph has an operator that jumps. Others need no further inputs to be compared with."""
-    return any(part in node.op for node in graph.nodes() for part in JUMPING)
+    """Whether a graph has an operator that jumps. Others need no further inputs to be compared with.
+
+    What moves numbers, and what only has corners there, does not jump.
+    """
+    return any(traits_of(node).jumps for node in graph.nodes())
 
 
 def halves(rng: np.random.RandomState, shape: tuple[int, ...], dtype: Any) -> np.ndarray:

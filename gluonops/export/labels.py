@@ -10,18 +10,13 @@ from collections.abc import Collection
 
 from ..contract import registry
 from .graph import VARIABLE, Graph, Node, is_ours, our_name
-from .operators import traits_of
+from .operators import having, traits_of
+from .operators.attributes import attributes_of
 from .parameters import is_layer, of_layers
 
-# MXNet's loss heads: what each of them computes at inference, from its first input. They read labels behind it. The
-# softmax of a SoftmaxOutput has several forms; see ``passes.inference``.
-LOSS_HEADS = {"IdentityAttachKLSparseReg": "_copy", "LinearRegressionOutput": "_copy",
-              "LogisticRegressionOutput": "sigmoid", "MAERegressionOutput": "_copy", "SVMOutput": "_copy",
-              "SoftmaxOutput": "softmax"}
-# What computes the targets of a loss from labels: the positions of the labels among its inputs.
-TARGETS = {"_contrib_MultiBoxTarget": (1,), "_contrib_box_encode": (0, 1, 3), "_contrib_mrcnn_mask_target": (1, 2, 3)}
-# The shape of a label that does not follow from the data's, by what reads it: the sizes behind the batch.
-EXAMPLES = {"_contrib_MultiBoxTarget": (8, 5), "CTCLoss": (4,)}
+# Operators behind a softmax that leave it probabilities. The quotient is one by their sum.
+AFTER_SOFTMAX = having("moves", "is_identity") | {"broadcast_div"}
+MAKE_LOSS = "make_loss"
 OPERATOR = "__gluonops_operator__"   # the mark on the outputs of a builtin form: the operator, and its attributes
 OF_GLUON = "__storage_type__"   # the mark on the variable of each of Gluon's parameters
 # How the numbers of a variable may reach a node, as bits: unchanged; computed with; through a layer with parameters;
@@ -65,7 +60,7 @@ def training_only(graph: Graph, names: Collection[str]) -> dict[Node, str]:
                 reasons[node] = f"it needs {node.name!r}"
         elif _is_loss(node, forms):
             reasons[node] = our_name(node) if is_ours(node) else node.attrs.get(OPERATOR, node.op).split()[0]
-        elif node.op in TARGETS:
+        elif traits_of(node).target_labels:
             reasons[node] = node.op
         else:
             read = [node.source(_data_position(node))] if _is_head(node) else [source for source, _ in node.inputs]
@@ -101,7 +96,12 @@ def independent_part(graph: Graph, names: Collection[str]) -> Graph | None:
 def example_shape(graph: Graph, name: str, batch: int) -> tuple[int, ...]:
     """A shape that a label of a graph may have, for a message."""
     readers = [reader for node, found in graph.readers().items() if node.name == name for reader in found if reader]
-    return batch, *next((EXAMPLES[reader.op] for reader in readers if reader.op in EXAMPLES), ())
+    return batch, *next((example for reader in readers if (example := traits_of(reader).example_label)), ())
+
+
+def ends_in_softmax(graph: Graph) -> bool:
+    """Whether the output is a softmax, also if it is divided by its sum, moved or copied."""
+    return traits_of(graph.outputs[0][0].origin(AFTER_SOFTMAX)).is_softmax
 
 
 class _Ways:
@@ -150,8 +150,8 @@ class _Ways:
                     self.ends[name] |= AS_LABEL
                 elif is_loss or (is_builtin_head(node) and position != _data_position(node)):
                     self.ends[name] |= LEARNED_IN_LOSS if ways & (LEARNED | HEADED_LEARNED) else IN_LOSS
-                elif node.op not in TARGETS:
-                    if node.op in ("MakeLoss", "make_loss") and ways == COPIED:
+                elif not traits_of(node).target_labels:
+                    if traits_of(node).acts_as == MAKE_LOSS and ways == COPIED:
                         self.ends[name] |= IN_LOSS
                     found[name] = found.get(name, 0) | _behind(node, position, ways)
         return found
@@ -175,7 +175,7 @@ def _is_head(node: Node) -> bool:
         return False
     if is_ours(node):
         return _role(node) == "loss head"
-    return node.op in LOSS_HEADS or is_builtin_head(node)
+    return bool(traits_of(node).predicts) or is_builtin_head(node)
 
 
 def is_builtin_head(node: Node) -> bool:
@@ -194,9 +194,14 @@ def _is_loss(node: Node, forms: set[Node]) -> bool:
         return _role(node) == "loss"
     if OPERATOR in node.attrs:
         return node.attrs[OPERATOR].split()[0] in loss_names()
-    if traits_of(node).is_loss:   # the factor is 0 behind the detections of an SSD that is trained
-        return node.op not in ("MakeLoss", "make_loss") or node.attrs.get("grad_scale", "1").strip("0.") != ""
+    if traits_of(node).is_loss:
+        return not _has_no_gradient(node)
     return node in forms or _picks_a_label(node)
+
+
+def _has_no_gradient(node: Node) -> bool:
+    """Whether the factor of a MakeLoss is 0, as behind the detections of an SSD that is trained."""
+    return traits_of(node).acts_as == MAKE_LOSS and attributes_of(node).get("grad_scale") == 0
 
 
 def _role(node: Node) -> str | None:
@@ -206,14 +211,14 @@ def _role(node: Node) -> str | None:
 
 def _label_positions(node: Node, forms: set[Node]) -> Collection[int]:
     """The positions of the inputs that a node reads as labels."""
-    if node.op in TARGETS:
-        return TARGETS[node.op]
+    if traits_of(node).target_labels:
+        return traits_of(node).target_labels
     if _picks_a_label(node):
         return (1,)
     if node in forms:
         return (0,) if node.op == "reshape_like" else ()
     has_labels = (_role(node) in ("loss", "loss head") if is_ours(node) else
-                  node.op in LOSS_HEADS or traits_of(node).is_loss)
+                  traits_of(node).predicts or traits_of(node).is_loss)
     return range(1, len(node.inputs)) if has_labels else ()
 
 
@@ -233,7 +238,7 @@ def _gluon_losses(graph: Graph) -> set[Node]:
             _reads(node, "log", "_plus_scalar") and _reads(node.source(), "_plus_scalar", VARIABLE))
         if reads_label or any(source in needing for source, _ in node.inputs):
             needing.add(node)
-        if node.op in ("mean", "sum") and node.flag("exclude") and node in needing:
+        if traits_of(node).adds_up and node.flag("exclude") and node in needing:
             found.add(node)
     readers = Graph([(node, 0) for node in found], {}).nodes() if found else ()
     return found.union(node for node in readers if _reads(node, "reshape_like", VARIABLE))

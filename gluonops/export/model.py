@@ -13,11 +13,12 @@ from ..io import params
 from ..runtime import importing
 from .cut import OF_WHOLE_NET, HeadError, cut, remaining
 from .files import load, misfit, shapes_of_inputs, write
-from .graph import FLOATS_NEEDED, OF_8_BITS, Graph, is_of_8_bits, kind
+from .graph import FLOATS_NEEDED, OF_8_BITS, Graph, kind
 from .labels import independent_part, labels
 from .legacy_names import write_legacy_names
 from .locate import check_epoch, located, paths_of
 from .metadata import read_metadata, with_origin
+from .operators.eight_bits import is_of_8_bits
 from .sizes import Arrays, DataShape, Shapes, refused, type_mismatch, type_name
 
 if importing.is_imported():

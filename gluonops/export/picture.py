@@ -18,6 +18,7 @@ from .graph import Graph, Node, is_ours, our_name
 from .labels import OPERATOR
 from .model import ExportedModel
 from .operators import having, traits_of
+from .operators.attributes import attributes_of
 from .sizes import Arrays, DataShape, Sizes
 
 if TYPE_CHECKING:
@@ -27,15 +28,8 @@ WHERE = "export.picture"
 FORMATS = ("svg", "png", "pdf")
 # Operators without weights that share the box of the layer in front of them.
 FOLLOWERS = having("is_activation", "is_gate", "is_identity", "uses_statistics")
-SYMBOLS = {"_mul_scalar": "\u00d7 {}", "_plus_scalar": "+ {}", "_minus_scalar": "\u2212 {}", "_div_scalar": "\u00f7 {}",
-           "_rminus_scalar": "{} \u2212", "_rdiv_scalar": "{} \u00f7", "_power_scalar": "^ {}"}
 MOST_TEXT = 44   # characters of attributes in a line
-COPIES = ("_copy", "BlockGrad")   # they get no line in a shared box
-# The attributes in an operator's line.
-SHOWN = {"FullyConnected": ("num_hidden",), "Activation": ("act_type",), "LeakyReLU": ("act_type", "slope"),
-         "Reshape": ("shape",), "transpose": ("axes",), "slice_axis": ("axis", "begin", "end"), "Concat": ("dim",),
-         "softmax": ("axis",), "_contrib_box_nms": ("overlap_thresh", "topk"), "UpSampling": ("scale",),
-         "tile": ("reps",), "clip": ("a_min", "a_max")}
+COPIES = having("is_identity") & having("moves")   # they get no line in a shared box
 LAYER = "__gluonops_layer__"   # a layer's name, on the nodes that end its builtin form, as its operator
 
 
@@ -224,25 +218,25 @@ def _label(node: Node) -> str:
     """An operator's line: its name and its most important attributes."""
     if node.op == "Custom":
         return f"Custom {node.attrs.get('op_type', '')}"
-    if node.op in SYMBOLS:
-        return SYMBOLS[node.op].format(f"{float(node.attrs.get('scalar', 0)):g}")
+    traits = traits_of(node)
+    if traits.symbol:
+        return traits.symbol.format(f"{attributes_of(node)['scalar']:g}")
     name = re.sub("^(_contrib_|elemwise_|broadcast_(?!like|axis|to)|_)", "", node.op)
-    if node.op in ("Convolution", "Deconvolution", "Pooling"):
+    if traits.acts_as == "pooling" or traits.is_linear and "kernel" in node.attrs:
         return f"{name}  {_window(node)}".rstrip()
-    keys = SHOWN.get(node.op, ())
-    detail = ", ".join(f"{key} {node.attrs[key]}" for key in keys if key in node.attrs)
-    if len(keys) == 1:
-        detail = node.attrs.get(keys[0], "")
+    detail = ", ".join(f"{key} {node.attrs[key]}" for key in traits.shown if key in node.attrs)
+    if len(traits.shown) == 1:
+        detail = node.attrs.get(traits.shown[0], "")
     return f"{name}  {shortened(detail, MOST_TEXT)}".rstrip()
 
 
 def _window(node: Node) -> str:
     attrs = node.attrs
     if node.flag("global_pool"):
-        return f"global {attrs.get('pool_type', 'max')}"
+        return f"global {attributes_of(node)['pool_type']}"
     parts = []
-    if node.op == "Pooling":
-        parts.append(attrs.get("pool_type", "max"))
+    if traits_of(node).acts_as == "pooling":
+        parts.append(attributes_of(node)["pool_type"])
     parts.append(attrs.get("kernel", "").strip("()").replace(", ", "\u00d7"))
     if attrs.get("stride", "(1, 1)").strip("()1, "):
         parts.append(f"/{attrs['stride'].strip('()').split(',')[0]}")

@@ -13,7 +13,6 @@ import numpy as np
 from ..contract.errors import OpError
 from ..io.files import check_writable
 from . import passes
-from .graph import is_of_8_bits
 from .locate import paths_of
 from .metadata import metadata_of_int8
 from .model import ExportedModel
@@ -21,6 +20,7 @@ from .onnx.model import opset_of
 from .onnx.quantize import Quantization
 from .onnx.session import session
 from .onnx.write import check_onnx, save, serialized
+from .operators.eight_bits import is_of_8_bits
 from .quantization.batches import as_arrays, named, split
 from .quantization.calibration import METHODS, Statistics, check_method
 from .quantization.layers import (

@@ -3,14 +3,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from .draws import PASSES_ON
 from .graph import Entry
+from .operators import having
 
-# What returns rows in the order of their scores.
-RANKS = ("_contrib_MultiBoxDetection", "_contrib_MultiProposal", "_contrib_Proposal", "_contrib_box_nms")
-# What computes a column of a row from others: corners in pixels, say.
-COLUMNS = ("MakeLoss", "_mul_scalar", "_div_scalar", "_plus_scalar", "_minus_scalar", "_rminus_scalar", "broadcast_mul",
-           "broadcast_add", "broadcast_sub", "broadcast_div", "clip", "elemwise_add", "elemwise_sub", "where")
+RANKS = having("ranks_rows")
+# What passes on columns of rows, or computes a column from others: corners in pixels, say.
+COLUMNS = having("moves", "joins", "is_elementwise")
 NEAR = 1e-5   # of the largest number of a column: rows that are so near stay in their places
 Arrays = list[np.ndarray]
 
@@ -30,7 +28,7 @@ def groups_of_rows(entries: list[Entry]) -> list[list[int]]:
             seen.add(source)
             if source.op in RANKS:
                 reached.add(source)
-            elif source.op in (*PASSES_ON, *COLUMNS):
+            elif source.op in COLUMNS:
                 waiting += [each for each, _ in source.inputs]
         if reached:
             groups.setdefault(frozenset(reached), []).append(position)

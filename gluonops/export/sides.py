@@ -2,27 +2,28 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
 
 import mxnet as mx
 import numpy as np
 
 from ..contract.errors import OpError
-from . import passes, rows
+from . import passes
 from .cut import HeadError
 from .draws import Values
 from .graph import VARIABLE, Entry, Graph, Node
 from .model import ExportedModel
 from .onnx.session import session
+from .operators import having
 from .sizes import Shapes, fits, known_shapes, last_line
 
 NO_PACKAGE = ("ImportError", "ModuleNotFoundError", "NotImplemented")   # onnxruntime raises the last one
 
 
-ORDERS = ("argsort", "topk")   # MXNet orders equal numbers in any way, where a row has more than 16.
+# MXNet orders equal numbers in any way, where a row has more than 16. So do suppressions with boxes of one score.
+TIED = having("orders", "ranks_rows")
 ONNX_TYPES = {"float": "float32", "double": "float64"}   # ONNX's names of types that NumPy calls otherwise
-RANKS = ("_npi_argmax", "_npi_argmin", "argmax", "argmin", *ORDERS)
-TIED = (*ORDERS, *rows.RANKS)   # So do suppressions with boxes of one score.
+RANKS = having("ranks")
 TIE = 1e-6   # Equal numbers become numbers that differ by so much.
 NUDGES = 4   # Parameters are changed so often at whole numbers and halves, where nothing else is rounded.
 
@@ -44,7 +45,7 @@ def nudged(array: np.ndarray, drawing: np.random.RandomState) -> np.ndarray:
 
 
 def without_ties(model: ExportedModel, shapes: Shapes, drawing: np.random.RandomState,
-                 operators: Sequence[str] = RANKS) -> ExportedModel | None:
+                 operators: Collection[str] = RANKS) -> ExportedModel | None:
     """The model, in which operators that rank numbers do not get equal ones; None if it has no such operator.
 
     Numbers that are equal but for rounding have another order in every program.
@@ -108,7 +109,7 @@ class InMXNet:
             yield InMXNet(self.model.in_type("float64"), self._asked)(values)
 
     def untied(self, values: Values, drawing: np.random.RandomState,
-               operators: Sequence[str] = RANKS) -> Iterator[list[np.ndarray]]:
+               operators: Collection[str] = RANKS) -> Iterator[list[np.ndarray]]:
         """The outputs without ties in what operators rank; nothing if the net has none of them."""
         shapes = {name: value.shape for name, value in values.items()}
         if model := without_ties(self.model, shapes, drawing, operators):

@@ -17,6 +17,7 @@ from ..contract.errors import OpError
 from ..runtime import importing
 from . import rules
 from .graph import Entry, Graph, Node
+from .operators import traits_of
 from .values import NodeValues
 
 if importing.is_imported():
@@ -166,7 +167,7 @@ def _infer_shapes(graph: Graph, shapes: dict) -> dict[Entry, tuple[int, ...]]:
     for node in graph.nodes():
         # MXNet does not compare these, and reads what is behind the data.
         shape, first = found[node, 0], found.get(node.inputs[0], ()) if node.inputs else ()
-        if node.op in ("Reshape", "_np_reshape", "_npx_reshape") and math.prod(shape) != math.prod(first):
+        if traits_of(node).acts_as == "reshape" and math.prod(shape) != math.prod(first):
             raise rules.Misfit(f"{node.name!r} makes {shape} of {first}")
         sections = int(node.attrs.get("sections", 0))
         if sections and math.prod(shape) * sections != math.prod(first):

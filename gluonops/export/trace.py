@@ -20,7 +20,8 @@ from ..backends.backend import backend as _backend
 from ..contract import registry
 from ..contract.errors import OpError
 from .canonical import canonicalize_graph
-from .graph import Graph, ends_in_softmax
+from .graph import Graph
+from .labels import ends_in_softmax
 from .legacy_names import write_legacy_names
 from .metadata import metadata_of
 from .recording import check_initialized

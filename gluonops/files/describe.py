@@ -12,17 +12,18 @@ import numpy as np
 
 from ..export.cut import cut, places, remaining
 from ..export.floats import to_floats
-from ..export.graph import FLOATS_NEEDED, OF_8_BITS, Graph, Node, is_of_8_bits, version, version_text
+from ..export.graph import FLOATS_NEEDED, OF_8_BITS, Graph, Node, version, version_text
 from ..export.labels import detach_labels, labels, training_only
 from ..export.metadata import read_metadata
+from ..export.operators import traits_of
 from ..export.operators.admission import unloadable, with_todays_names
+from ..export.operators.eight_bits import is_of_8_bits
 from ..export.parameters import listed, of_layers, renamed_states, without_tags
 from ..io import params, recordio
 from .read import ARRAYS, RECORDS, Net, kind_of, net_of
 
 WHERE, CHECK = "files.describe", "files.check"
 MOST_PLACES = 10   # The last nodes at which a net may be cut.
-SIZES = {"Convolution": "num_filter", "FullyConnected": "num_hidden", "Embedding": "input_dim"}   # their first size
 # How files of pictures begin.
 BEGINNINGS = {b"\xff\xd8\xff": "jpg", b"\x89PNG\r\n\x1a\n": "png", b"\x93NUMPY": "npy"}
 
@@ -187,14 +188,15 @@ def _mismatches(graph: Graph, values: dict[str, np.ndarray]) -> Iterator[str]:
 
 def _misfits(layer: Node, values: dict[str, np.ndarray]) -> Iterator[str]:
     """What of a layer's attributes its weight does not fit."""
-    if layer.op not in SIZES or len(layer.inputs) < 2 or layer.source(1).name not in values:
+    rows = traits_of(layer).weight_rows
+    if not rows or len(layer.inputs) < 2 or layer.source(1).name not in values:
         return
     name = layer.source(1).name
     shape = values[name].shape
-    size = layer.attrs.get(SIZES[layer.op], "")
+    size = layer.attrs.get(rows, "")
     if not shape or str(shape[0]) != size:
-        yield f"{name} has the shape {shape}, and {layer.name} has {SIZES[layer.op]} {size}"
-    elif layer.op == "Convolution" and not layer.attrs.get("layout", "").endswith("C"):
+        yield f"{name} has the shape {shape}, and {layer.name} has {rows} {size}"
+    elif traits_of(layer).acts_as == "convolution" and not layer.attrs.get("layout", "").endswith("C"):
         kernel = layer.attrs.get("kernel", "")
         if [str(size) for size in shape[2:]] != re.findall(r"\d+", kernel):   # Python 2 wrote (3L, 3L)
             yield f"{name} has the shape {shape}, and {layer.name} has the kernel {kernel}"

@@ -12,6 +12,7 @@ import numpy as np
 from ..contract.errors import OpError
 from ..export.graph import VARIABLE, Graph, Node
 from ..export.locate import SYMBOL, located, newest_epoch, paths_of
+from ..export.operators import traits_of
 from ..io import params, recordio
 from ..io.files import check_writable, replace
 
@@ -51,7 +52,7 @@ def net_of(where: str, path: str | os.PathLike, epoch: int | None) -> Iterator[N
 def _list_states(graph: Graph) -> None:
     """Give the batch norms of MXNet 0.8 the states that its files did not list, in place."""
     for node in graph.nodes():
-        if node.op == "BatchNorm" and len(node.inputs) == 3:
+        if traits_of(node).uses_statistics and len(node.inputs) == 3:
             node.inputs += [(Node(VARIABLE, f"{node.name}_{state}"), 0) for state in ("moving_mean", "moving_var")]
 
 

@@ -22,6 +22,7 @@ from .. import export
 from ..contract.errors import OpError
 from ..darknet import read_training
 from ..export.files import load as load_files
+from ..export.operators.registry import traits_named
 from ..io.optional import require
 from ..io.params import as_numpy
 from ..runtime import numpy_view
@@ -311,7 +312,7 @@ def keep_statistics(symbol: mx.sym.Symbol) -> mx.sym.Symbol:
     """
     graph = json.loads(symbol.tojson())
     for node in graph["nodes"]:
-        if node["op"] == "BatchNorm":
+        if traits_named(node["op"]).uses_statistics:
             node.setdefault("attrs", {})["use_global_stats"] = "True"
     return mx.sym.load_json(json.dumps(graph))
 

@@ -25,10 +25,12 @@ from mxnet.contrib.amp.loss_scaler import LossScaler
 from ..backends.backend import backend
 from ..contract.attributes import Attr, Choice
 from ..contract.errors import OpError
+from ..export.operators import schema
 from ..runtime import processor
 
 __all__ = ["DTYPES", "MixedPrecision", "check_dtype"]
 
+CONCAT = "Concat"
 DTYPES = ("float32", "bfloat16", "float16")
 
 
@@ -141,7 +143,8 @@ def _lowered(block, dtype):
     graph = mx.sym.Group(list(outputs)) if isinstance(outputs, (list, tuple)) else outputs
     kind = bfloat16 if dtype == "bfloat16" else np.dtype(dtype)
     # MXNet takes concat for an operator of any type, and then finds inputs of two types.
-    in_float32 = [*amp.list_fp32_ops(kind), *({"Concat", "concat"} & {*amp.list_lp16_fp32_ops(kind)})]
+    joining = {CONCAT, *schema.find(CONCAT).aliases}
+    in_float32 = [*amp.list_fp32_ops(kind), *sorted(joining.intersection(amp.list_lp16_fp32_ops(kind)))]
     graph = amp.convert_symbol(graph, dtype, fp32_ops=in_float32, data_names=["data"])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")   # MXNet warns that it cannot decide the type of the data.

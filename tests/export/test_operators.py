@@ -32,7 +32,9 @@ def test_operators_of_gluonops_are_described_by_their_contracts():
 
 
 def test_traits_are_of_operators_that_there_are():
-    assert {name for name in registry.TRAITS if schema.find(name) is None} == set()
+    """The targets of a mask are computed on a GPU alone, so that the registry of MXNet for the CPU lacks them."""
+    tables = (registry.TRAITS, registry.TYPES, registry.READINGS)
+    assert {name for table in tables for name in table if schema.find(name) is None} <= {"_contrib_mrcnn_mask_target"}
 
 
 @pytest.mark.parametrize("op, attrs, expected", [

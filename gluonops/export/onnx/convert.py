@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...contract.errors import OpError
-from ..constants import SHAPE_READERS, constants
+from ..constants import constants
 from ..graph import INPUT_TYPE, Entry, Graph, Node, kind
 from ..model import ExportedModel
-from ..operators.registry import operator_of
+from ..operators.registry import operator_of, traits_of
 from ..sizes import Sizes
 from .loops import unroll, without_branches
 from .model import CONVERTERS, Call, Model, Tensor, refusal
@@ -79,7 +79,7 @@ def _live(graph: Graph, constant: set[Node]) -> set[Node]:
     read = {node for node, _ in graph.outputs}
     for node in reversed(graph.nodes()):
         if node in read and node not in constant:
-            shape_only = SHAPE_READERS.get(node.op, ())
+            shape_only = traits_of(node).shape_inputs
             read.update(source for i, (source, _) in enumerate(node.inputs) if i not in shape_only)
     return {node for node in read if node not in constant and not node.is_variable}
 
@@ -98,7 +98,7 @@ def _check_converters(live: set[Node]) -> None:
 
 def _convert(model: Model, node: Node, tensors: dict[Entry, Tensor], sizes: Sizes, quantizer: Quantizer) -> None:
     """Add the ONNX nodes of one node, and enter its outputs in ``tensors``."""
-    shape_only = SHAPE_READERS.get(node.op, ())
+    shape_only = traits_of(node).shape_inputs
     inputs = [None if i in shape_only else _tensor(tensors, entry) for i, entry in enumerate(node.inputs)]
     model.source = node.name
     try:

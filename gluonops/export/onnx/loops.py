@@ -2,11 +2,13 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 
 from ..graph import Entry, Graph, Node
 from ..sizes import Sizes
 from .model import refusal
 
+WRITERS: dict[str, Callable[[Node], list[Entry]]] = {}   # operator with conditions -> what its outputs become
 MOST_STEPS = 1000   # All steps of a while loop are written.
 
 
@@ -16,8 +18,8 @@ def without_branches(graph: Graph) -> None:
     MXNet does not infer their shapes, and fails on those in loops over data. An OpError if there may be very many
     steps.
     """
-    while node := next((node for node in graph.nodes() if node.op in WITH_CONDITION), None):
-        graph.replace({(node, i): entry for i, entry in enumerate(WITH_CONDITION[node.op](node))})
+    while node := next((node for node in graph.nodes() if node.op in WRITERS), None):
+        graph.replace({(node, i): entry for i, entry in enumerate(WRITERS[node.op](node))})
 
 
 def unroll(graph: Graph, sizes: Sizes) -> bool:
@@ -51,6 +53,14 @@ def unroll(graph: Graph, sizes: Sizes) -> bool:
     return True
 
 
+def _writes(name: str) -> Callable:
+    def enter(function: Callable) -> Callable:
+        WRITERS[name] = function
+        return function
+    return enter
+
+
+@_writes("_while_loop")
 def _while_loop(loop: Node) -> list[Entry]:
     """All steps that there may be. Those behind the end give zeros, and leave the variables as they are."""
     count, returned = int(loop.attrs["max_iterations"]), int(loop.attrs["num_out_data"])
@@ -74,15 +84,13 @@ def _while_loop(loop: Node) -> list[Entry]:
     return _stacked(loop, made) + [inputs[i] for i in variables]
 
 
+@_writes("_cond")
 def _cond(branch: Node) -> list[Entry]:
     """Both results are computed, and one is chosen."""
     (holds,), ones, others = (
         _part(branch, i, name, [branch.inputs[j] for j in _input_indices(branch, f"{name}_input_locs")])
         for i, name in enumerate(("cond", "then", "else")))
     return [_chosen(branch, f"output{i}", holds, *pair) for i, pair in enumerate(zip(ones, others))]
-
-
-WITH_CONDITION = {"_while_loop": _while_loop, "_cond": _cond}
 
 
 def _input_indices(node: Node, name: str) -> list[int]:

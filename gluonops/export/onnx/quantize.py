@@ -13,12 +13,13 @@ import dataclasses
 import numpy as np
 
 from ..graph import Graph, Node
+from ..operators import having, traits_of
+from ..operators.activations import is_relu
+from ..operators.attributes import attributes_of
 from ..quantization.layers import ALL, SAFE, quantized_weight, tensor_names
 from .model import Model, Tensor
 
-MOVES = ("Reshape", "Flatten", "transpose", "slice", "slice_axis", "squeeze", "expand_dims", "_copy",
-         "BlockGrad", "reshape_like", "Dropout", "tile", "SwapAxis")
-COMPUTES = ("Concat", "elemwise_add", "add_n", "clip", "Pooling")
+MOVES = having("moves", "is_identity") - having("chooses_type")
 UINT8, INT32 = 255, 2 ** 31 - 1
 
 
@@ -93,16 +94,17 @@ class Quantizer:
 
     def _is_only_read_by_relu(self, node):
         """A runtime computes a layer and its ReLU together, if nothing is between them."""
-        return self._is_layer(node) and all(reader is not None and _is_relu(reader) for reader in self._readers[node])
+        return self._is_layer(node) and all(reader is not None and is_relu(reader) for reader in self._readers[node])
 
     @staticmethod
     def _moves(node):
-        return node.op in MOVES or (node.op == "Pooling" and node.attrs.get("pool_type", "max") == "max")
+        is_pooling = traits_of(node).acts_as == "pooling"
+        return node.op in MOVES or (is_pooling and attributes_of(node)["pool_type"] == "max")
 
     @staticmethod
     def _computes(node):
-        leaky = node.op == "LeakyReLU" and node.attrs.get("act_type", "leaky") == "leaky"
-        return node.op in COMPUTES or leaky or _is_relu(node)
+        is_leaky = node.op == "LeakyReLU" and attributes_of(node)["act_type"] == "leaky"
+        return traits_of(node).in_8_bits or is_leaky or is_relu(node)
 
     def _scale_of_range(self, entry):
         """Scale and zero point of uint8 values. Zero is exact."""
@@ -123,7 +125,3 @@ class Quantizer:
         zeros = self._model.constant(np.zeros(len(scale), integers.dtype), "zeros")
         return self._model.add("DequantizeLinear", self._model.constant(integers, name),
                                self._model.constant(scale.astype(np.float32), f"{name}_scale"), zeros, axis=0)
-
-
-def _is_relu(node):
-    return node.op == "relu" or (node.op == "Activation" and node.attrs.get("act_type") == "relu")

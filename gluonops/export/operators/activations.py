@@ -3,8 +3,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..graph import Node
+from .attributes import attributes_of
 from .forms import Form, Single, number
-from .registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch, traits
+from .registry import OnnxCall, Tensor, TorchCall, in_torch, indices, onnx, shape, torch, traits, types
 from .shapes import Call, Shape
 from .windows import across
 
@@ -14,7 +16,13 @@ traits("Activation", "LeakyReLU", "relu", "clip", "gluonops_mish", "gluonops_swi
 traits("sigmoid", "tanh", is_gate=True)
 traits("LeakyReLU", "log_softmax", "sigmoid", "softmax", "softmin", "softsign", "tanh", is_of_floats=True)
 traits("LeakyReLU", has_parameters=True)   # prelu reads slopes
-traits("Dropout", is_identity=True)
+traits("Dropout", is_identity=True, fusion_removes=True)
+traits("Activation", "LeakyReLU", fuses_behind_convolution=True, fuses_behind_dense=True)
+traits("Activation", "relu", "sigmoid", "tanh", keeps_batch=True)
+traits("Activation", stays_float=True, shown=("act_type",))
+traits("LeakyReLU", shown=("act_type", "slope"))
+traits("softmax", "SoftmaxActivation", "gluonops_softmax", is_softmax=True)
+traits("softmax", shown=("axis",))
 IN_ONNX = {"relu": "Relu", "sigmoid": "Sigmoid", "softrelu": "Softplus", "softsign": "Softsign", "tanh": "Tanh"}
 IN_TORCH = {"relu": Form("F.relu({0})", "nn.ReLU"), "sigmoid": Form("torch.sigmoid({0})", "nn.Sigmoid"),
             "tanh": Form("torch.tanh({0})", "nn.Tanh"), "softrelu": Form("F.softplus({0})", "nn.Softplus"),
@@ -25,6 +33,11 @@ for _name in ("relu", "sigmoid", "tanh", "softsign"):
 in_torch("gluonops_mish", IN_TORCH["mish"])
 in_torch("gluonops_hard_swish", Form("F.hardswish({0})", "nn.Hardswish"))
 in_torch("gluonops_swiglu", "F.silu({0}.chunk(2, <axis>)[0]) * {0}.chunk(2, <axis>)[1]")
+
+
+def is_relu(node: Node) -> bool:
+    """Whether a node is a ReLU, under either of MXNet's names."""
+    return node.op == "relu" or (node.op == "Activation" and attributes_of(node)["act_type"] == "relu")
 
 
 @shape("relu", "sigmoid", "softsign", "tanh", "Activation", "Dropout", "SoftmaxActivation")
@@ -136,6 +149,16 @@ def _(call: Call, *, axis) -> Shape:
     axis = call.from_front(axis)
     call.expect(1, (*call.data[:axis], *call.data[axis + 1:]))
     return call.data
+
+
+@types("log_softmax", "softmax", "softmin")
+def _(call: Call, data: np.dtype, *lengths: np.dtype, dtype) -> np.dtype | str:
+    return dtype or data
+
+
+@indices("log_softmax", "softmax", "softmin", position=1, first=1, kind="length")
+def _(call: Call, *, axis) -> int:
+    return 1 + call.shapes[0][axis]
 
 
 @onnx("softmax")

@@ -25,7 +25,6 @@ from ..graph import (
     Graph,
     Node,
     is_mark,
-    is_of_8_bits,
     is_ours,
     kind,
     our_name,
@@ -34,6 +33,7 @@ from ..graph import (
     version_text,
 )
 from . import schema
+from .eight_bits import is_of_8_bits
 
 if importing.is_imported():
     import mxnet as mx

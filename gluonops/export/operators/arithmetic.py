@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from .forms import Form, Single, number
-from .registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch, traits, values
+from .registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch, traits, types, values
 from .shapes import Call, Shape
 
 # -- functions of one array -------------------------------------------------------------------------------------------
@@ -32,6 +32,9 @@ FORMULAS = {   # what ONNX computes in several steps, under torch's name
 }
 WHOLE = ("abs", "negative", "square")   # Of integers they are integers in torch, too.
 traits(*(name for name in (*UNARY, *FORMULAS) if name not in WHOLE), is_of_floats=True)
+traits(*UNARY, *FORMULAS, is_elementwise=True)
+traits("_contrib_round_ste", "_contrib_sign_ste", "logical_not", "sign", jumps=True)
+traits("abs", "exp", "sqrt", "square", fuses_behind_dense=True)
 
 
 @shape(*UNARY, *FORMULAS, "cbrt", "degrees", "erfinv", "gamma", "gammaln", "logical_not", "radians", "rcbrt", "sign",
@@ -72,15 +75,10 @@ in_torch("logical_not", "({0} == 0).to({0}.dtype)")
 traits("smooth_l1", is_of_floats=True)
 
 
-def _width(scalar: float | None) -> float:
-    """The square of smooth_l1's scalar, whose default MXNet's registry does not say."""
-    return (1.0 if scalar is None else scalar) ** 2
-
-
 @onnx("smooth_l1")
 def _(call: OnnxCall, data: Tensor, *, scalar) -> Tensor:
     call.refuse_integers()
-    size, scale = data.apply("Abs"), _width(scalar)
+    size, scale = data.apply("Abs"), scalar ** 2
     near = size * size * (scale / 2)
     far = size - 0.5 / scale
     return (size < 1 / scale).apply("Where", near, far)
@@ -88,7 +86,7 @@ def _(call: OnnxCall, data: Tensor, *, scalar) -> Tensor:
 
 @torch("smooth_l1")
 def _(call: TorchCall, *, scalar) -> str:
-    return f"F.smooth_l1_loss({{0}}, torch.zeros_like({{0}}), reduction='none', beta={1 / _width(scalar)!r})"
+    return f"F.smooth_l1_loss({{0}}, torch.zeros_like({{0}}), reduction='none', beta={1 / scalar ** 2!r})"
 
 
 # -- rounding: integers stay as they are ------------------------------------------------------------------------------
@@ -115,6 +113,7 @@ ROUNDING = {"ceil": (lambda value: value.apply("Ceil"), "torch.ceil({0})"),
             "floor": (lambda value: value.apply("Floor"), "torch.floor({0})"),
             "fix": (_truncated, "torch.trunc({0})"), "trunc": (_truncated, "torch.trunc({0})"),
             "rint": (_rounded_down, "half_down({0})"), "round": (rounded, "half_away({0})")}
+traits(*ROUNDING, jumps=True)
 
 
 @shape(*ROUNDING)
@@ -138,6 +137,7 @@ for _name, (_compute, _text) in ROUNDING.items():
 OF_TWO = ("add", "sub", "mul", "div", "power", "mod", "maximum", "minimum", "hypot", "equal", "not_equal", "greater",
           "greater_equal", "lesser", "lesser_equal", "logical_and", "logical_or", "logical_xor")
 REVERSED = ("sub", "div", "power", "mod")   # these also exist with a scalar in front
+JUMPING = OF_TWO[OF_TWO.index("equal"):] + ("mod",)
 
 
 def names_of(operation: str) -> list[str]:
@@ -146,6 +146,22 @@ def names_of(operation: str) -> list[str]:
     same = "elemwise" if operation in OF_TWO[:4] else ""
     front = [f"_r{word}_scalar"] if operation in REVERSED else []
     return [f"{same}_{operation}", f"broadcast_{operation}", f"_{word}_scalar", *front]
+
+
+for _operation in OF_TWO:
+    _same, _broadcast, _behind_it, *_in_front_of_it = names_of(_operation)
+    traits(_same, _broadcast, _behind_it, *_in_front_of_it, is_elementwise=True, jumps=_operation in JUMPING)
+    traits(_behind_it, of_arrays=_broadcast)
+traits("elemwise_add", "broadcast_add", acts_as="sum")
+traits("elemwise_mul", "broadcast_mul", acts_as="product")
+traits("elemwise_add", fuses_behind_convolution=True, keeps_batch=True)
+traits("elemwise_mul", stays_float=True)
+traits("elemwise_add", "add_n", in_8_bits=True)
+traits("add_n", is_elementwise=True)
+traits("_mul_scalar", "_plus_scalar", keeps_sizes=True)
+for _name, _symbol in (("plus", "+ {}"), ("minus", "\u2212 {}"), ("rminus", "{} \u2212"), ("mul", "\u00d7 {}"),
+                       ("div", "\u00f7 {}"), ("rdiv", "{} \u00f7"), ("power", "^ {}")):
+    traits(f"_{_name}_scalar", symbol=_symbol)
 
 
 @shape("add_n", *(names_of(operation)[0] for operation in OF_TWO))
@@ -330,6 +346,11 @@ def _(call: TorchCall) -> str:
 # -- casts, and copies ------------------------------------------------------------------------------------------------
 traits("BlockGrad", "Cast", "_copy", "_identity_with_attr_like_rhs", "amp_cast", moves=True)
 traits("BlockGrad", "_copy", is_identity=True)
+traits("BlockGrad", keeps_sizes=True)
+traits("_copy", fusion_removes=True)
+traits("_copyto", assigns=True)
+traits("Cast", jumps=True)
+traits("Cast", "amp_cast", chooses_type=True)
 
 
 @shape("BlockGrad", "_copy", "_identity_with_attr_like_rhs")
@@ -351,6 +372,17 @@ def _(call: Call, data: Shape) -> Shape:
     return data
 
 
+@types("Cast")
+def _(call: Call, data: np.dtype, *, dtype) -> str:
+    return dtype
+
+
+@types("amp_cast")
+def _(call: Call, data: np.dtype, *, dtype) -> np.dtype | str:
+    """It casts what a mixed precision has only."""
+    return dtype if data in (np.float16, np.float32) else data
+
+
 @onnx("Cast", "amp_cast")
 def _(call: OnnxCall, data: Tensor) -> Tensor:
     return data if call.dtype == call.dtypes[0] else data.cast(call.dtype)
@@ -365,6 +397,10 @@ def _(call: TorchCall, *, dtype) -> str:
 
 
 # -- scaling, and bounds ----------------------------------------------------------------------------------------------
+traits("clip", is_elementwise=True, fuses_behind_convolution=True, fuses_behind_dense=True, in_8_bits=True,
+       shown=("a_min", "a_max"))
+
+
 @shape("_contrib_div_sqrt_dim", "clip", "hard_sigmoid")
 def _(call: Call, data: Shape) -> Shape:
     return data

@@ -12,6 +12,13 @@ from .shapes import Call, Shape
 
 traits("Flatten", "Reshape", "SwapAxis", "_np_reshape", "_npx_reshape", "depth_to_space", "expand_dims", "reshape_like",
        "reverse", "space_to_depth", "squeeze", "transpose", moves=True)
+traits("Reshape", "_np_reshape", "_npx_reshape", acts_as="reshape")
+traits("_np_reshape", "_npx_reshape", takes_empty=True)
+traits("Flatten", "Reshape", hides_layout=True)
+traits("Reshape", shown=("shape",))
+traits("reshape_like", shape_inputs=(1,), reads_any_types=True)
+traits("squeeze", keeps_batch=True)
+traits("transpose", shown=("axes",))
 
 
 @shape("Reshape", "SwapAxis", "_np_reshape", "_npx_reshape", "expand_dims", "reshape_like", "squeeze", "transpose")

@@ -7,10 +7,13 @@ from __future__ import annotations
 import numpy as np
 
 from .forms import Single
-from .registry import OnnxCall, Tensor, TorchCall, onnx, shape, torch
+from .registry import OnnxCall, Tensor, TorchCall, onnx, shape, torch, traits
 from .shapes import Call, Shape
 
 LOWEST = float(np.finfo(np.float32).min)   # the score of a row that does not take part
+
+traits("_contrib_box_nms", ranks_rows=True, makes_indices=True, jumps=True, shown=("overlap_thresh", "topk"))
+traits("_contrib_box_encode", target_labels=(0, 1, 3))
 
 
 @shape("_contrib_box_nms")

@@ -8,8 +8,18 @@ import numpy as np
 
 from .boxes import LOWEST, best, chosen_first, gathered, of_classes, unsuppressed
 from .forms import Single
-from .registry import OnnxCall, Tensor, TorchCall, onnx, shape, torch
+from .registry import OnnxCall, Tensor, TorchCall, indices, onnx, shape, torch, traits
 from .shapes import Call, Shape
+
+traits("_contrib_MultiBoxDetection", "_contrib_MultiProposal", "_contrib_Proposal", ranks_rows=True, makes_indices=True)
+traits("_contrib_MultiBoxPrior", makes_indices=True, shape_inputs=(0,))
+traits("_contrib_MultiBoxTarget", target_labels=(1,), example_label=(8, 5))
+traits("_contrib_mrcnn_mask_target", target_labels=(1, 2, 3))
+
+
+@indices("_contrib_MultiProposal", "_contrib_Proposal", position=2, kind="size")
+def _(call: Call, *, feature_stride) -> int:
+    return 1 + feature_stride * max(call.shapes[0][2:])
 
 
 # -- SSD --------------------------------------------------------------------------------------------------------------

@@ -3,9 +3,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from . import schema
 from .forms import number
-from .registry import OnnxCall, Tensor, TorchCall, onnx, shape, torch
+from .registry import OnnxCall, Tensor, TorchCall, onnx, shape, torch, traits
 from .shapes import Call, Shape
+
+OF_NUMPY = ("bernoulli", "choice", "exponential", "gamma", "gumbel", "logistic", "multinomial", "normal", "normal_n",
+            "pareto", "powerd", "rayleigh", "uniform", "uniform_n", "weibull")
+traits("_shuffle", *(f"_npi_{word}" for word in OF_NUMPY),
+       *(name for name in schema.names() if name.startswith(("_random_", "_sample_", "_image_random_"))
+         and not name.startswith("_random_pdf_")), draws=True)
+traits("_random_normal", "_random_uniform", acts_as="draw")
 
 
 @shape("_random_normal_like", "_random_uniform_like")

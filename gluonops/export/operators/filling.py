@@ -6,10 +6,21 @@ import operator
 
 import numpy as np
 
-from .registry import VALUES, OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch, traits, values
+from .registry import VALUES, OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch, traits, types, values
 from .shapes import Call, Misfit, Shape
 
 traits("broadcast_axis", "broadcast_like", "broadcast_to", "repeat", "tile", moves=True)
+traits("broadcast_axis", "broadcast_to", acts_as="broadcast")
+traits("broadcast_like", shape_inputs=(1,), reads_any_types=True)
+traits("_full", "_ones", "_zeros", acts_as="fill")
+traits("_ones", "_zeros", may_be_open=True)
+traits("_arange", acts_as="arange")
+traits("_full", "_set_value", assigns=True)
+traits("_contrib_arange_like", "ones_like", "shape_array", "size_array", "zeros_like", shape_inputs=(0,),
+       makes_indices=True)
+traits("ones_like", "zeros_like", keeps_sizes=True)
+traits("repeat", acts_as="repeat")
+traits("tile", acts_as="tile", shown=("reps",))
 
 
 # -- arrays of their own ----------------------------------------------------------------------------------------------
@@ -28,6 +39,16 @@ def _(call: Call, *, shape) -> Shape:
 @shape("ones_like", "zeros_like")
 def _(call: Call, data: Shape) -> Shape:
     return data
+
+
+@types("_arange", "_full", "_ones", "_zeros")
+def _(call: Call, *, dtype) -> str:
+    return dtype
+
+
+@types("_contrib_index_array", "shape_array", "size_array")
+def _(call: Call, data: np.dtype) -> str:
+    return "int64"
 
 
 @onnx("_full")

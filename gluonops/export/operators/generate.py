@@ -30,6 +30,7 @@ CORRECTED = {
                          "axis": {"type": "int", "none": True, "default": 0}},
     "_npi_norm": {"ord": {"type": "double", "default": 2.0}, "axis": {"type": "shape", "none": True, "default": None},
                   "flag": {"type": "int", "default": -1}, "keepdims": {"type": "bool", "default": False}},
+    "smooth_l1": {"scalar": {"type": "double", "default": 1.0}},
 }
 UNKNOWN = "gluonops_unknown"   # no operator has an attribute of this name
 NO_SUCH_ATTRIBUTE = "Cannot find argument"

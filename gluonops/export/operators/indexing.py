@@ -6,11 +6,57 @@ import math
 import numpy as np
 
 from .forms import Form, number
-from .registry import OnnxCall, Tensor, TorchCall, onnx, shape, torch
+from .registry import OnnxCall, Tensor, TorchCall, indices, onnx, shape, torch, traits, types
 from .shapes import Call, Shape
+
+traits("batch_take", "gather_nd", "pick", "take", reads_any_types=True)
+traits("batch_take", "one_hot", "pick", "sort", "take", jumps=True)
+traits("argsort", "topk", jumps=True, ranks=True, orders=True, makes_indices=True)
+traits("argsort", "one_hot", "topk", chooses_type=True)
 
 
 # -- indices ----------------------------------------------------------------------------------------------------------
+@indices("pick", "take", position=1, takes_any=True)
+def _(call: Call, *, axis) -> int:
+    return math.prod(call.shapes[0]) if axis is None else call.shapes[0][axis]
+
+
+@indices("batch_take", position=1)
+def _(call: Call) -> int:
+    return call.shapes[0][1]
+
+
+@indices("_contrib_index_copy", position=1)
+def _(call: Call) -> int:
+    return call.shapes[0][0]
+
+
+@indices("gather_nd", position=1)
+def _(call: Call) -> int:
+    sizes, indices = call.shapes
+    return min(sizes[:indices[0]])
+
+
+@indices("scatter_nd", position=1)
+def _(call: Call, *, shape) -> int:
+    return min(shape[:call.shapes[1][0]])
+
+
+@indices("one_hot", position=0, takes_any=True)
+def _(call: Call, *, depth) -> int:
+    return depth
+
+
+@types("argsort", "one_hot")
+def _(call: Call, data: np.dtype, *, dtype) -> str:
+    return dtype
+
+
+@types("topk")
+def _(call: Call, data: np.dtype, *, ret_typ, dtype) -> np.dtype | str | list:
+    return {"indices": dtype, "both": [data, dtype]}.get(ret_typ, data)
+
+
 @shape("take")
 def _(call: Call, data: Shape, indices: Shape, *, axis) -> Shape:
     axis = call.from_front(axis)

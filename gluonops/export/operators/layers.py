@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .forms import Form, default_of, one
-from .registry import OnnxCall, Tensor, TorchCall, onnx, shape, torch, traits
+from .registry import OnnxCall, Tensor, TorchCall, indices, onnx, shape, torch, traits, types
 from .shapes import Call, Shape
 from .windows import check_onnx_layout, check_torch_layout, map_shape, pixels_of, state_of, torch_window
 
@@ -16,7 +16,9 @@ OPTIONS = ("stride", "padding", "output_padding", "dilation", "groups")   # The 
 # -- convolutions -----------------------------------------------------------------------------------------------------
 traits("Convolution", "Convolution_v1", "Deconvolution", has_weights=True, has_parameters=True)
 traits("_contrib_DeformableConvolution", "_contrib_ModulatedDeformableConvolution", has_weights=True)
-traits("Convolution", "Deconvolution", is_linear=True)
+traits("Convolution", "Convolution_v1", "Deconvolution", is_linear=True)
+traits("Convolution", "Convolution_v1", acts_as="convolution", keeps_batch=True, weight_rows="num_filter")
+traits("Convolution", "Deconvolution", stays_float=True)
 
 
 def _spans(call: Call) -> list[int]:
@@ -212,8 +214,9 @@ def _(call: TorchCall, *, kernel_size, max_displacement, stride1, stride2, pad_s
 
 
 # -- dense layers and embeddings --------------------------------------------------------------------------------------
-traits("FullyConnected", has_weights=True, has_parameters=True, is_linear=True)
-traits("Embedding", has_weights=True, has_parameters=True)
+traits("FullyConnected", has_weights=True, has_parameters=True, is_linear=True, weight_rows="num_hidden",
+       keeps_batch=True, hides_layout=True, stays_float=True, shown=("num_hidden",))
+traits("Embedding", has_weights=True, has_parameters=True, weight_rows="input_dim", stays_float=True)
 
 
 @shape("FullyConnected")
@@ -246,6 +249,16 @@ def _(call: TorchCall) -> Form:   # a node of its own flattens the data; see :fu
 def _(call: Call, *, input_dim, output_dim) -> Shape:
     call.expect(1, (input_dim, output_dim))
     return (*call.data, output_dim)
+
+
+@types("Embedding")
+def _(call: Call, data: np.dtype, weight: np.dtype) -> np.dtype:
+    return weight
+
+
+@indices("Embedding", position=0)
+def _(call: Call, *, input_dim) -> int:
+    return input_dim
 
 
 @onnx("Embedding")

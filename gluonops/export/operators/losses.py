@@ -8,7 +8,12 @@ from .registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch,
 from .shapes import Call, Shape
 
 traits("CTCLoss", "MakeLoss", "make_loss", "softmax_cross_entropy", is_loss=True)
-traits("MakeLoss", "make_loss", moves=True)
+traits("MakeLoss", "make_loss", acts_as="make_loss", moves=True)
+traits("IdentityAttachKLSparseReg", "LinearRegressionOutput", "MAERegressionOutput", "SVMOutput", predicts="_copy")
+traits("LogisticRegressionOutput", predicts="sigmoid")
+traits("SoftmaxOutput", predicts="softmax", is_softmax=True)   # it has several forms; see ``passes.inference``
+traits("gluonops_softmax_output", is_softmax=True)
+traits("CTCLoss", example_label=(4,))
 
 
 @shape("MakeLoss", "make_loss")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..graph import VARIABLE
 from .forms import Form, Single
 from .registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch, traits
 from .shapes import Call, Shape
@@ -14,8 +15,14 @@ from .windows import across, state_of
 DARKNET = "darknet_batch_norm"   # a node of these stands for a batch norm that divides as Darknet does
 COUNTER = "counter"              # and a node of these for what counts images in training
 
+# The nodes that compute the gamma of Darknet's batch norm, from gamma itself and the variance.
+GAMMA_OF_DARKNET = (VARIABLE, VARIABLE, "_plus_scalar", "sqrt", "sqrt", "_plus_scalar", "elemwise_div", "BlockGrad",
+                    "elemwise_mul")
+
 traits("BatchNorm", "BatchNorm_v1", "_contrib_SyncBatchNorm", DARKNET, has_parameters=True, normalizes=True,
        uses_statistics=True)
+traits("BatchNorm", "BatchNorm_v1", "_contrib_SyncBatchNorm", "InstanceNorm", "GroupNorm", has_channel_numbers=True)
+traits("BatchNorm", fuses_behind_convolution=True, stays_float=True)
 traits("LayerNorm", "InstanceNorm", "GroupNorm", has_parameters=True, normalizes=True)
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..graph import Node
+from ..values import NodeValues
 from .arithmetic import remainder
 from .forms import number
-from .registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch
-from .shapes import TYPES, Call, Misfit, Shape
+from .registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch, traits, types
+from .shapes import Call, Misfit, Shape
 
 FLOAT32, FLOAT64, INT32, INT64, BOOL = map(np.dtype, ("float32", "float64", "int32", "int64", "bool"))
 # The word in MXNet's name -> the operator of ONNX, and the expression in torch.
@@ -34,48 +34,48 @@ TORCHS = {"absolute": "abs", "arccos": "acos", "arcsin": "asin", "arctan": "atan
 
 
 # -- types --------------------------------------------------------------------------------------------------------
-def promoted(node: Node, types: list[np.dtype]) -> np.dtype:
+def promoted(call: NodeValues, *read: np.dtype) -> np.dtype:
     """The type of a sum or product of arrays."""
-    floats = [one for one in types if one.kind == "f"]
+    floats = [one for one in read if one.kind == "f"]
     if floats:
         return max(floats, key=lambda one: one.itemsize)
-    if {one.name for one in types} == {"int8", "uint8"}:
+    if {one.name for one in read} == {"int8", "uint8"}:
         return INT32
-    return np.result_type(*types)
+    return np.result_type(*read)
 
 
-def divided(node: Node, types: list[np.dtype]) -> np.dtype:
+def divided(call: NodeValues, *read: np.dtype) -> np.dtype:
     """The type of a quotient."""
-    found = promoted(node, types)
+    found = promoted(call, *read)
     return found if found.kind == "f" else FLOAT32
 
 
-def beside_scalar(node: Node, types: list[np.dtype]) -> np.dtype:
+def beside_scalar(call: NodeValues, data: np.dtype, *, is_int: bool) -> np.dtype:
     """The type of an array with a scalar."""
-    if types[0].kind == "f":
-        return types[0]
-    if not node.flag("is_int", True):
+    if data.kind == "f":
+        return data
+    if not is_int:
         return FLOAT64
-    return INT64 if types[0] == BOOL else types[0]
+    return INT64 if data == BOOL else data
 
 
-def divided_by_scalar(node: Node, types: list[np.dtype]) -> np.dtype:
-    return types[0] if types[0].kind == "f" else FLOAT32
+def divided_by_scalar(call: NodeValues, data: np.dtype) -> np.dtype:
+    return data if data.kind == "f" else FLOAT32
 
 
-def truth(node: Node, types: list[np.dtype]) -> np.dtype:
+def truth(call: NodeValues, *read: np.dtype) -> np.dtype:
     return BOOL
 
 
-def first(node: Node, types: list[np.dtype]) -> np.dtype:
-    return types[0]
+def first(call: NodeValues, data: np.dtype, *others: np.dtype) -> np.dtype:
+    return data
 
 
-def alike(node: Node, types: list[np.dtype]) -> np.dtype:
-    """The common type of the inputs that have one."""
-    if len(set(types)) > 1:
-        raise Misfit(f"{node.name!r} ({node.op}) reads {types[1]} beside {types[0]}; expected one type")
-    return types[0]
+def alike(call: NodeValues, *read: np.dtype) -> np.dtype:
+    """The common type of the inputs."""
+    if len(set(read)) > 1:
+        raise Misfit(f"{call.node.name!r} ({call.node.op}) reads {read[1]} beside {read[0]}; expected one type")
+    return read[0]
 
 
 # -- two arrays, or an array and a scalar -------------------------------------------------------------------------
@@ -137,13 +137,15 @@ for _word, (_op, _text) in OF_TWO.items():
     shape(f"_npi_{_word}")(_broadcast)
     onnx(f"_npi_{_word}", op=_op)(_of_two)
     torch(f"_npi_{_word}", text=_text)(_text_of_two)
-    TYPES[f"_npi_{_word}"] = divided if _word == "true_divide" else promoted
+    types(f"_npi_{_word}")(divided if _word == "true_divide" else promoted)
     for _name in (f"_npi_{_word}_scalar", *([f"_npi_{REVERSED[_word]}_scalar"] if _word in REVERSED else [])):
         _is_front = _name != f"_npi_{_word}_scalar"
         shape(_name)(_same)
         onnx(_name, op=_op, is_front=_is_front)(_with_scalar)
         torch(_name, text=_text, is_front=_is_front)(_text_with_scalar)
-        TYPES[_name] = divided_by_scalar if _word == "true_divide" else beside_scalar
+        types(_name)(divided_by_scalar if _word == "true_divide" else beside_scalar)
+        traits(_name, jumps=_word == "mod")
+    traits(f"_npi_{_word}", jumps=_word == "mod")
 
 
 def _seen(call: OnnxCall | TorchCall) -> float:
@@ -154,10 +156,10 @@ def _seen(call: OnnxCall | TorchCall) -> float:
 
 def _compared(call: OnnxCall, left: Tensor, right: Tensor | None = None, *, op, is_negated) -> Tensor:
     """Truth values."""
-    common = promoted(call.node, call.dtypes)
+    common = promoted(call, *call.dtypes)
     if right is None:
         value = _seen(call)
-        common = common if value.is_integer() and common != BOOL else divided_by_scalar(call.node, call.dtypes)
+        common = common if value.is_integer() and common != BOOL else divided_by_scalar(call, *call.dtypes)
         right = call.model.scalar(value, common)
     left, right = (each if each.dtype == common else each.cast(common) for each in (left, right))
     if common == BOOL and op != "Equal":
@@ -176,7 +178,8 @@ for _word, (_op, _symbol) in COMPARISONS.items():
     for _name in (f"_npi_{_word}", f"_npi_{_word}_scalar"):
         shape(_name)(_same if "scalar" in _name else _broadcast)
         onnx(_name, op=_op, is_negated=_word == "not_equal")(_compared)
-        TYPES[_name] = truth
+        types(_name)(truth)
+        traits(_name, jumps=True)
 
 
 def refuse(call: OnnxCall | TorchCall, what: str) -> None:
@@ -217,7 +220,7 @@ def _function(call: TorchCall, *, name, keeps_integers) -> str:
 for _word in (*OF_ONE, *FORMULAS):
     _name = f"_npi_{_word}"
     shape(_name)(_same)
-    TYPES[_name] = first
+    types(_name)(first)
     if _word in OF_ONE:
         onnx(_name, op=OF_ONE[_word])(_of_one)
     else:
@@ -228,10 +231,12 @@ for _word in (*OF_ONE, *FORMULAS):
 
 shape("_npx_relu", "_npx_sigmoid", "_np_copy", "_npi_logical_not", "_npi_isnan", "_npi_isinf", "_npi_isfinite",
       "_npi_around", "_npi_rint", "_npi_trunc", "_npi_fix", "_npi_full_like")(_same)
-TYPES.update({
-    **dict.fromkeys(("_npx_relu", "_npx_sigmoid", "_np_copy", "_npi_around", "_npi_rint", "_npi_trunc", "_npi_fix"),
-                    first),
-    **dict.fromkeys(("_npi_logical_not", "_npi_isnan", "_npi_isinf", "_npi_isfinite"), truth)})
+types("_npx_relu", "_npx_sigmoid", "_np_copy", "_npi_around", "_npi_rint", "_npi_trunc", "_npi_fix")(first)
+types("_npi_logical_not", "_npi_isnan", "_npi_isinf", "_npi_isfinite")(truth)
+traits("_npi_around", "_npi_ceil", "_npi_copysign", "_npi_copysign_scalar", "_npi_fix", "_npi_floor",
+       "_npi_logical_not", "_npi_rcopysign_scalar", "_npi_rint", "_npi_sign", "_npi_trunc", "_npi_where",
+       "_npi_where_lscalar", "_npi_where_rscalar", "_npi_where_scalar2", jumps=True)
+traits("_npi_boolean_mask_assign_scalar", "_npi_boolean_mask_assign_tensor", assigns=True)
 
 
 @onnx("_npx_relu")
@@ -323,13 +328,12 @@ torch("_npi_trunc", "_npi_fix")(lambda call: "torch.trunc({0})" if call.dtype.ki
 
 
 # -- constants of a shape, and choices ----------------------------------------------------------------------------
-TYPES["_npi_full_like"] = lambda node, types: chosen(node, types[0])
+traits("_npi_full_like", shape_inputs=(0,))
 
 
-def chosen(node: Node, otherwise: np.dtype) -> np.dtype:
-    """The type that an attribute chooses."""
-    name = node.attrs.get("dtype", "None")
-    return otherwise if name == "None" else np.dtype(name)
+@types("_npi_full_like")
+def _(call: NodeValues, data: np.dtype, *, dtype) -> np.dtype | str:
+    return dtype or data
 
 
 @onnx("_npi_full_like")
@@ -349,10 +353,14 @@ def _(call: Call, *shapes: Shape) -> Shape:
     return np.broadcast_shapes(*shapes)
 
 
-TYPES.update({
-    "_npi_where": lambda node, types: alike(node, types[1:]),
-    **dict.fromkeys(("_npi_where_lscalar", "_npi_where_rscalar"), lambda node, types: types[1]),
-    "_npi_where_scalar2": lambda node, types: FLOAT32})
+@types("_npi_where", "_npi_where_lscalar", "_npi_where_rscalar")
+def _(call: NodeValues, condition: np.dtype, *chosen: np.dtype) -> np.dtype:
+    return alike(call, *chosen)
+
+
+@types("_npi_where_scalar2")
+def _(call: NodeValues, condition: np.dtype) -> np.dtype:
+    return FLOAT32
 
 
 @onnx("_npi_where")

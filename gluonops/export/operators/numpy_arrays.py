@@ -9,13 +9,18 @@ import string
 
 import numpy as np
 
-from ..graph import Node
+from ..values import NodeValues
 from .forms import Form
-from .numpy_arithmetic import BOOL, FLOAT32, INT64, alike, chosen, first, promoted, refuse, truth
-from .registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch, traits
-from .shapes import TYPES, Call, Shape
+from .numpy_arithmetic import BOOL, FLOAT32, INT64, alike, first, promoted, refuse, truth
+from .registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch, traits, types
+from .shapes import Call, Shape
 
 traits("_np_copy", "_np_moveaxis", "_np_squeeze", "_np_transpose", "_npi_broadcast_to", "_npi_flip", moves=True)
+traits("_npi_broadcast_to", acts_as="broadcast")
+traits("_npi_ones", "_npi_zeros", acts_as="fill")
+traits("_npi_arange", acts_as="arange")
+traits("_npi_concatenate", "_npi_hstack", "_npi_stack", "_npi_vstack", joins=True)
+traits("_npi_argmax", "_npi_argmin", jumps=True, ranks=True, makes_indices=True)
 
 
 # -- what moves elements ------------------------------------------------------------------------------------------
@@ -203,7 +208,7 @@ def _(call: OnnxCall, *parts: Tensor, of_columns) -> Tensor:
 in_torch("_npi_vstack", "torch.vstack([{*}])")
 in_torch("_npi_hstack", "torch.hstack([{*}])")
 in_torch("_npi_stack", "torch.stack([{*}], <axis>)")
-TYPES.update(dict.fromkeys(("_npi_concatenate", "_npi_stack", "_npi_vstack", "_npi_hstack"), alike))
+types("_npi_concatenate", "_npi_stack", "_npi_vstack", "_npi_hstack")(alike)
 
 
 # -- borders ----------------------------------------------------------------------------------------------------------
@@ -243,15 +248,28 @@ SPREADS = ("_npi_var", "_npi_std")
 TESTS = {"_np_any": "Max", "_np_all": "Min"}
 
 
-def _sum_type(node: Node, types: list) -> np.dtype:
-    return chosen(node, INT64 if types[0] == BOOL else types[0])
+types("_np_max", "_np_min")(first)
+types(*TESTS)(truth)
 
 
-TYPES.update({**dict.fromkeys(("_np_sum", "_np_prod"), _sum_type), **dict.fromkeys(("_np_max", "_np_min"), first),
-              "_npi_mean": lambda node, types: chosen(node, types[0] if types[0].kind == "f" else FLOAT32),
-              **dict.fromkeys(SPREADS, lambda node, types: chosen(node, types[0])),
-              **dict.fromkeys(TESTS, truth),
-              **dict.fromkeys(("_npi_argmax", "_npi_argmin"), lambda node, types: INT64)})
+@types("_np_sum", "_np_prod")
+def _(call: NodeValues, data: np.dtype, *, dtype) -> np.dtype | str:
+    return dtype or (INT64 if data == BOOL else data)
+
+
+@types("_npi_mean")
+def _(call: NodeValues, data: np.dtype, *, dtype) -> np.dtype | str:
+    return dtype or (data if data.kind == "f" else FLOAT32)
+
+
+@types(*SPREADS)
+def _(call: NodeValues, data: np.dtype, *, dtype) -> np.dtype | str:
+    return dtype or data
+
+
+@types("_npi_argmax", "_npi_argmin")
+def _(call: NodeValues, data: np.dtype) -> np.dtype:
+    return INT64
 
 
 @shape(*REDUCTIONS, *SPREADS, *TESTS, "_npi_norm")
@@ -480,8 +498,7 @@ def _(call: OnnxCall, left: Tensor, right: Tensor) -> Tensor:
 
 
 in_torch("_npi_matmul", "{0} @ {1}")
-TYPES.update(dict.fromkeys(("_np_dot", "_npi_tensordot", "_npi_tensordot_int_axes", "_npi_matmul", "_npi_einsum"),
-                           promoted))
+types("_np_dot", "_npi_tensordot", "_npi_tensordot_int_axes", "_npi_matmul", "_npi_einsum")(promoted)
 
 
 def _equation(subscripts: str) -> str:
@@ -548,8 +565,9 @@ def _(call: Call, *, shape) -> Shape:
     return shape
 
 
-TYPES.update(dict.fromkeys(("_npi_zeros", "_npi_ones", "_npi_arange", "_npi_eye", "_npi_identity"),
-                           lambda node, types: chosen(node, FLOAT32)))
+@types("_npi_zeros", "_npi_ones", "_npi_arange", "_npi_eye", "_npi_identity")
+def _(call: NodeValues, *, dtype) -> np.dtype | str:
+    return dtype or FLOAT32
 
 
 @shape("_npi_hsplit")

@@ -8,6 +8,14 @@ from .registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch,
 from .shapes import OPEN, Call, Shape
 
 traits("Crop", "SliceChannel", "_split_v2", "slice", "slice_axis", "slice_like", moves=True)
+traits("SliceChannel", "slice_axis", keeps_batch=True)
+traits("Crop", "slice_like", shape_inputs=(1,))
+traits("slice", "slice_axis", acts_as="slice")
+traits("slice_axis", hides_layout=True, shown=("axis", "begin", "end"))
+traits("slice_like", reads_any_types=True)
+traits("_scatter_set_nd", "_slice_assign", "_slice_assign_scalar", assigns=True)
+traits("Concat", "stack", joins=True)
+traits("Concat", in_8_bits=True, shown=("dim",))
 
 
 # -- slices -----------------------------------------------------------------------------------------------------------

@@ -8,11 +8,15 @@ import operator
 import numpy as np
 
 from .forms import Form, one
-from .registry import OnnxCall, Tensor, TorchCall, onnx, shape, torch
+from .registry import OnnxCall, Tensor, TorchCall, onnx, shape, torch, traits
 from .shapes import Call, Misfit, Shape
 from .windows import check_onnx_layout, check_torch_layout, map_shape, pixels_of, torch_window
 
 # -- pooling ----------------------------------------------------------------------------------------------------------
+traits("Pooling", "Pooling_v1", acts_as="pooling")
+traits("Pooling", hides_layout=True, in_8_bits=True)
+traits("UpSampling", shown=("scale",))
+traits("_contrib_BilinearResize2D", reads_any_types=True)
 POOLS = {"avg": "AveragePool", "lp": "LpPool", "max": "MaxPool"}
 
 

@@ -8,12 +8,14 @@ import numpy as np
 
 from ..values import NodeValues
 from .forms import Form
-from .registry import OnnxCall, Tensor, TorchCall, onnx, shape, torch
+from .registry import OnnxCall, Tensor, TorchCall, onnx, shape, torch, traits
 from .shapes import Call, Shape
 
 OPERATORS = {"lstm": "LSTM", "gru": "GRU", "rnn_relu": "RNN", "rnn_tanh": "RNN"}
 # The position in MXNet's order of each of ONNX's gates: i o f c of i f c o, and z r h of r z h.
 GATES = {"lstm": (0, 3, 1, 2), "gru": (1, 0, 2), "rnn_relu": (0,), "rnn_tanh": (0,)}
+
+traits("RNN", stays_float=True)
 
 
 def parameters_of(call: NodeValues, width: int) -> dict[str, tuple[int, ...]]:

@@ -6,10 +6,13 @@ from collections.abc import Iterable
 import numpy as np
 
 from .forms import Form, number, one
-from .registry import OnnxCall, Tensor, TorchCall, onnx, shape, torch, traits
+from .registry import OnnxCall, Tensor, TorchCall, onnx, shape, torch, traits, types
 from .shapes import Call, Shape
 
 traits("mean", "norm", is_of_floats=True)
+traits("mean", "sum", adds_up=True)
+traits("argmax", "argmax_channel", "argmin", jumps=True, ranks=True, makes_indices=True)
+traits("where", is_elementwise=True, jumps=True)
 
 
 # -- reductions -------------------------------------------------------------------------------------------------------
@@ -113,6 +116,11 @@ def _(call: TorchCall, *, axes, keepdims) -> Form:
     return Form(f"{{0}}.mean({options}), {{0}}.var({options}, correction=0)", outputs=2)
 
 
+@types("norm")
+def _(call: Call, data: np.dtype, *, out_dtype) -> np.dtype | str:
+    return out_dtype or data
+
+
 @shape("argmax", "argmin")
 def _(call: Call, *, axis, keepdims) -> Shape:
     return call.reduced(_axes(call, None if axis is None else [axis]), keepdims)
@@ -139,6 +147,11 @@ def _(call: TorchCall, *, axis, keepdims, op) -> str:
 @shape("_np_cumsum")
 def _(call: Call, data: Shape, *, axis) -> Shape:
     return (int(np.prod(data)),) if axis is None else data
+
+
+@types("_np_cumsum")
+def _(call: Call, data: np.dtype, *, dtype) -> np.dtype | str:
+    return dtype or data
 
 
 @onnx("_np_cumsum")
@@ -226,6 +239,11 @@ def _(call: Call, condition: Shape, *others: Shape) -> Shape:
     found = call.alike((1, 2)) and call.shapes[1]
     call.check(condition in (found, found[:1]), 0, found)
     return found
+
+
+@types("where")
+def _(call: Call, condition: np.dtype, *others: np.dtype) -> np.dtype:
+    return others[0]
 
 
 @onnx("where")

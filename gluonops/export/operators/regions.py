@@ -7,8 +7,14 @@ import numpy as np
 
 from .arithmetic import rounded
 from .forms import Single
-from .registry import OnnxCall, Tensor, TorchCall, onnx, shape, torch
+from .registry import OnnxCall, Tensor, TorchCall, indices, onnx, shape, torch
 from .shapes import Call, Shape
+
+
+@indices("ROIPooling", "_contrib_DeformablePSROIPooling", "_contrib_PSROIPooling", "_contrib_RROIAlign",
+         "_contrib_ROIAlign", position=1, kind="box")
+def _(call: Call) -> int:
+    return call.shapes[0][0]
 
 
 @shape("_contrib_ROIAlign")

@@ -6,11 +6,18 @@ from collections.abc import Sequence
 import numpy as np
 
 from .forms import Single
-from .registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch
+from .registry import OnnxCall, Tensor, TorchCall, in_torch, indices, onnx, shape, torch, traits
 from .shapes import Call, Shape
 
-
 # -- sequences: time and batch are the first two axes, and lengths may be read ----------------------------------------
+traits("SequenceLast", "SequenceMask", "SequenceReverse", reads_any_types=True, jumps=True)
+
+
+@indices("SequenceLast", "SequenceMask", "SequenceReverse", position=1, first=1, kind="length")
+def _(call: Call, *, axis) -> int:
+    return 1 + call.shapes[0][axis]
+
+
 @shape("SequenceMask", "SequenceReverse")
 def _(call: Call, data: Shape, *lengths: Shape, axis) -> Shape:
     call.expect(1, (data[1 - call.from_front(axis)],))

@@ -12,15 +12,11 @@ from ...contract import registry
 from ...contract.errors import OpError
 from ..graph import Entry, Graph, Node, is_ours, kind, our_name
 from ..values import NodeValues
-from .registry import SHAPES, VALUES
+from .registry import SHAPES, TYPES, VALUES, traits_of
 
 Shape = tuple[int, ...]
 Rule = Callable[["Call"], Union[Shape, list[Shape]]]
 RULES: dict[str, Rule] = SHAPES
-TYPES: dict[str, Callable] = {}   # operator -> a function of node and types of inputs; others have that of the first
-# Operators that read indices, lengths or a shape, of another type than the data, behind them. Those in TYPES may, too.
-OF_ANY_TYPES = ("SequenceLast", "SequenceMask", "SequenceReverse", "_contrib_BilinearResize2D", "batch_take",
-                "broadcast_like", "gather_nd", "pick", "reshape_like", "slice_like", "take")
 OPEN = 0   # a size that follows from what else a reader reads, as the batch of a recurrent layer's first states
 
 
@@ -68,7 +64,7 @@ class Call(NodeValues):
         if None in self.shapes:
             raise TypeError("a shape is not known")
         result = VALUES[self.node.op](self, *(np.empty(shape, []) for shape in self.shapes))
-        takes_empty = self.node.op in ("_np_reshape", "_npx_reshape")
+        takes_empty = traits_of(self.node).takes_empty
         self.check(result.size > 0 or takes_empty or OPEN in self.data, 0, "elements in what is taken")
         return result.shape
 
@@ -189,9 +185,10 @@ def _types_of(node: Node, types: list[np.dtype]) -> np.dtype | list[np.dtype]:
         found = op.infer_type(attributes_of(node), {arg.name: dtype.name for arg, dtype in zip(op.inputs, types)})
         return [np.dtype(found[out.name]) for out in op.outputs]
     if node.op in TYPES:
-        return TYPES[node.op](node, types)
-    if node.op not in OF_ANY_TYPES:
-        half = "BatchNorm" in node.op and types[0] == np.float16   # its parameters are float32
+        made = TYPES[node.op](NodeValues(node, types))
+        return list(map(_as_dtype, made)) if isinstance(made, list) else _as_dtype(made)
+    if not traits_of(node).reads_any_types:
+        half = traits_of(node).uses_statistics and types[0] == np.float16   # its parameters are float32
         expected = np.dtype("float32") if half else types[0]
         others = set(types[1:]) - {expected}
         if others:
@@ -199,33 +196,9 @@ def _types_of(node: Node, types: list[np.dtype]) -> np.dtype | list[np.dtype]:
     return types[0]
 
 
-def _chosen(node: Node, types: list[np.dtype]) -> np.dtype:
-    """The type that an attribute chooses."""
-    return np.dtype(_given(node) or "float32")
-
-
-def _given(node: Node) -> str | None:
-    name = node.attrs.get("dtype", "None")
-    return None if name == "None" else name
-
-
-def _of_amp(node: Node, types: list[np.dtype]) -> np.dtype:
-    """It casts what a mixed precision has only."""
-    return _chosen(node, types) if types[0] in (np.float16, np.float32) else types[0]
-
-
-def _of_top(node: Node, types: list[np.dtype]) -> np.dtype | list[np.dtype]:
-    kind, indices = node.attrs.get("ret_typ", "indices"), _chosen(node, types)
-    return {"indices": indices, "both": [types[0], indices]}.get(kind, types[0])
-
-
-TYPES.update({
-    **dict.fromkeys(("_zeros", "_ones", "_full", "_arange", "argsort", "one_hot", "Cast"), _chosen),
-    "amp_cast": _of_amp,
-    "norm": lambda node, types: np.dtype(node.attrs.get("out_dtype", "None").replace("None", types[0].name)),
-    **dict.fromkeys(("softmax", "log_softmax", "softmin", "_np_cumsum"),
-                    lambda node, types: np.dtype(_given(node) or types[0])),
-    **dict.fromkeys(("_contrib_index_array", "shape_array", "size_array"), lambda node, types: np.dtype("int64")),
-    **dict.fromkeys(("where", "Embedding"), lambda node, types: types[1]),
-    "topk": _of_top,
-})
+def _as_dtype(dtype: np.dtype | str) -> np.dtype:
+    """A type, also one that an attribute names. A Misfit for bfloat16, which NumPy does not have."""
+    try:
+        return np.dtype(dtype)
+    except TypeError as error:
+        raise Misfit(f"a type is {dtype}; expected one of NumPy's") from error

@@ -12,7 +12,8 @@ from .fold_batch_norm import has_own_weights
 
 CHANNELS = 16
 CHANNELWISE = having("is_activation", "is_gate") | {"Pooling"}
-FUSED = ("BatchNorm", "elemwise_add")   # oneDNN fuses these with a convolution directly in front of them
+# oneDNN fuses these with a convolution directly in front of them, and the cut would be in between.
+FUSED = having("fuses_behind_convolution") - having("is_activation")
 BLOCK_CHANNELS = 32          # output channels whose weights oneDNN reads again for every row of the output
 MOST_BYTES = 720 * 1024      # a server's core has a second-level cache of 1 MiB or more
 MOST_PARTS = 8

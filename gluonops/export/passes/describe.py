@@ -4,7 +4,7 @@ from __future__ import annotations
 import contextlib
 
 from ...contract.errors import OpError
-from ..graph import ends_in_softmax
+from ..labels import ends_in_softmax
 from ..model import ExportedModel
 from ..preprocessing import Preprocessing
 from ..sizes import known_shapes

@@ -3,12 +3,14 @@ from __future__ import annotations
 
 import mxnet as mx
 
-from ..graph import SOFTMAXES, Entry, Graph
+from ..graph import Entry, Graph
 from ..model import ExportedModel
+from ..operators import having, traits_of
 from ..sizes import known_shapes
 
-DETECTION, PRIOR = "_contrib_MultiBoxDetection", "_contrib_MultiBoxPrior"
-PASSES_ON = ("BlockGrad", "MakeLoss", "_copy")
+DETECTION = "_contrib_MultiBoxDetection"
+PRIOR = "_contrib_MultiBoxPrior"
+PASSES_ON = having("moves") & having("is_identity", "is_loss")
 IMAGES = 2   # anchors have another first size
 
 
@@ -57,7 +59,7 @@ def _added(model: ExportedModel) -> Entry | None:
     rows = mx.sym.var("scores")
     if outputs[scores[0]][1] == count:
         rows = mx.sym.transpose(rows, axes=(0, 2, 1))
-    if scores[0][0].origin(PASSES_ON).op not in SOFTMAXES:
+    if not traits_of(scores[0][0].origin(PASSES_ON)).is_softmax:
         rows = mx.sym.softmax(rows, axis=1)
     rows = mx.sym.contrib.MultiBoxDetection(rows, mx.sym.flatten(mx.sym.var("offsets")), mx.sym.var("anchors"))
     made, = model.graph.splice(rows, {"scores": scores[0], "offsets": offsets[0], "anchors": anchors[0]})

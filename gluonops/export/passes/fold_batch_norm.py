@@ -1,8 +1,6 @@
 """Folds batch norms into the weights and biases of the convolutions and dense layers in front of them."""
 from __future__ import annotations
 
-import re
-
 import mxnet as mx
 import numpy as np
 
@@ -11,6 +9,7 @@ from ..constants import evaluate, parameter_only
 from ..graph import VARIABLE, Graph, Node
 from ..model import ExportedModel
 from ..operators import traits_of
+from ..operators.attributes import attributes_of
 from ..sizes import Arrays
 from ..values import NodeValues
 
@@ -44,7 +43,7 @@ def fold_batch_norm(model: ExportedModel) -> ExportedModel:
     model = model.copy()
     graph, values = model.graph, model.parameters
     for node in graph.nodes():
-        if node.op == "BatchNorm" and _fits(graph, node, values):
+        if traits_of(node).uses_statistics and _fits(graph, node, values):
             _fold(graph, node, values)
     used = set(graph.variables())
     model.parameters = {name: value for name, value in values.items() if name in used}
@@ -60,7 +59,7 @@ def _fits(graph: Graph, norm: Node, values: Arrays) -> bool:
         return False
     if not parameter_only(graph, values).issuperset(source for source, _ in norm.inputs[1:]):
         return False
-    return int(norm.attrs.get("axis", "1")) in _channel_axes(layer)
+    return attributes_of(norm).get("axis", 1) in _channel_axes(layer)
 
 
 def has_own_weights(graph: Graph, layer: Node, values: Arrays) -> bool:
@@ -73,9 +72,8 @@ def has_own_weights(graph: Graph, layer: Node, values: Arrays) -> bool:
 def _channel_axes(layer: Node) -> tuple[int, ...]:
     """The axis of the channels in a layer's output, from the front and from the back, as far as it is known."""
     if layer.op == "FullyConnected":
-        return (1, -1) if layer.flag("flatten", True) else (-1,)
-    spatial = len(re.findall(r"\d+", layer.attrs["kernel"]))
-    return 1, -1 - spatial
+        return (1, -1) if attributes_of(layer)["flatten"] else (-1,)
+    return 1, -1 - len(attributes_of(layer)["kernel"])
 
 
 def _fold(graph: Graph, norm: Node, values: Arrays) -> None:
@@ -84,10 +82,11 @@ def _fold(graph: Graph, norm: Node, values: Arrays) -> None:
     parameters = [array.astype(np.float64) for array in evaluate(norm.inputs[1:], values, graph.attrs)]
     _check_channels(layer, norm, values, parameters)
     gamma, beta, mean, variance = parameters
-    if norm.flag("fix_gamma", True):
+    given = attributes_of(norm)
+    if given["fix_gamma"]:
         gamma = np.ones_like(gamma)
     with np.errstate(divide="ignore", invalid="ignore"):
-        scale = gamma / np.sqrt(variance + float(norm.attrs.get("eps", 1e-3)))
+        scale = gamma / np.sqrt(variance + given["eps"])
     if not np.isfinite(scale).all():
         return
 
@@ -111,7 +110,7 @@ def _check_channels(layer: Node, norm: Node, values: Arrays, parameters: list[np
     shape = values[layer.source(1).name].shape
     channels = shape[0]
     if layer.op == "Deconvolution":
-        channels = shape[1] * int(layer.attrs.get("num_group", 1))
+        channels = shape[1] * attributes_of(layer)["num_group"]
     for word, array in zip(("gamma", "beta", "mean", "variance"), parameters):
         if array.shape != (channels,):
             raise OpError("export", f"the batch norm {norm.name!r} has a {word} of shape {array.shape} behind "
@@ -123,7 +122,7 @@ def _scaled(layer: Node, weight: np.ndarray, scale: np.ndarray) -> np.ndarray:
     rest = (1,) * (weight.ndim - 2)
     if layer.op != "Deconvolution":
         return weight * scale.reshape((-1, 1) + rest)
-    groups = int(layer.attrs.get("num_group", 1))
+    groups = attributes_of(layer)["num_group"]
     grouped = weight.reshape((groups, weight.shape[0] // groups) + weight.shape[1:])
     return (grouped * scale.reshape((groups, 1, -1) + rest)).reshape(weight.shape)
 

@@ -9,16 +9,18 @@ graph at these places.
 """
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from ..graph import Graph, Node
 from ..model import ExportedModel
+from ..operators import having
 
 COPY = "_copy"
-IDENTITIES = (COPY, "Dropout")
 SUM = "elemwise_add"
-BEHIND_CONVOLUTION = ("BatchNorm", SUM, "Activation", "LeakyReLU", "clip")
-BEHIND_DENSE = ("Activation", "LeakyReLU", "clip", "abs", "exp", "sqrt", "square")
-# A dense layer takes their results, whatever these are computed from.
-READ_BY_DENSE = ("Flatten", "FullyConnected", "Pooling", "Reshape", "slice_axis")
+IDENTITIES = having("fusion_removes")
+BEHIND_CONVOLUTION = having("fuses_behind_convolution")
+BEHIND_DENSE = having("fuses_behind_dense")
+HIDES_LAYOUT = having("hides_layout")
 
 
 def prepare_for_fusion(model: ExportedModel, inference: bool = True) -> ExportedModel:
@@ -33,7 +35,7 @@ def prepare_for_fusion(model: ExportedModel, inference: bool = True) -> Exported
     """
     model = model.copy()
     graph = model.graph
-    _shorten_identities(graph, IDENTITIES if inference else (COPY,))
+    _shorten_identities(graph, IDENTITIES if inference else {COPY})
     _unfuse_sums(graph)
     _copy_outputs(graph)
     _unfuse_dense_layers(graph)
@@ -41,7 +43,7 @@ def prepare_for_fusion(model: ExportedModel, inference: bool = True) -> Exported
     return model
 
 
-def _shorten_identities(graph: Graph, identities: tuple[str, ...]) -> None:
+def _shorten_identities(graph: Graph, identities: Collection[str]) -> None:
     """Let every identity read what the identities in front of it read.
 
     MXNet takes an identity out together with the operator in front of it. It fails where that is an identity which
@@ -114,7 +116,7 @@ def _copy_convolutions_for_dense_layers(graph: Graph) -> None:
     for dense in graph.nodes():
         if dense.op != "FullyConnected":
             continue
-        read = _ancestors(dense.source(), READ_BY_DENSE)
+        read = _ancestors(dense.source(), HIDES_LAYOUT)
         if any(node.op == "Convolution" for node in read):
             dense.inputs[0] = _copy(graph.free_name(f"{dense.name}_input"), dense.inputs[0]), 0
 
@@ -149,7 +151,7 @@ def _is_fused_with_a_sum(node: Node) -> bool:
     return node.op == "Convolution"
 
 
-def _ancestors(node: Node, ends: tuple[str, ...] = ()) -> set[Node]:
+def _ancestors(node: Node, ends: Collection[str] = ()) -> set[Node]:
     """A node and all that it is computed from, but not what the operators ``ends`` are computed from."""
     seen, waiting = set(), [node]
     while waiting:

@@ -7,8 +7,9 @@ from ...contract import registry
 from ...contract.op import Op
 from ..cut import HeadError, remaining
 from ..graph import Entry, Graph, Node, is_ours, our_name
-from ..labels import LOSS_HEADS, is_builtin_head, labels, training_only
+from ..labels import is_builtin_head, labels, training_only
 from ..model import ExportedModel
+from ..operators import traits_of
 from ..sizes import known_shapes, known_types
 
 ONEDNNS = 4   # dimensions
@@ -85,8 +86,8 @@ def _replace_loss_head(model: ExportedModel, node: Node) -> str | None:
         made = _at_inference(entry.op, node)
     elif node.op == "SoftmaxOutput":
         made = _softmax_output(model, node)
-    elif node.op in LOSS_HEADS:
-        made = _made(node, LOSS_HEADS[node.op])
+    elif traits_of(node).predicts:
+        made = _made(node, traits_of(node).predicts)
     elif is_builtin_head(node):
         graph.replace({(node, 0): node.inputs[1]})
         return "a loss head"

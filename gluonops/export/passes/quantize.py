@@ -19,8 +19,8 @@ rounds again. So every tensor is int8, also where no value is negative, and weig
 exact: the products are the same on every processor, and no pair exceeds 255 * (64 + 64) = 32,640. A ReLU makes uint8 of
 a convolution's output. It becomes a leaky ReLU with the slope ``SLOPE``, whose negative outputs are 0 in 8 bits.
 
-MXNet 1.9.1 computes some operators wrongly in 8 bits, or the process ends. They stay in float: see ``IN_FLOAT``,
-``_mixed_sums`` and ``_is_float_pooling``.
+MXNet 1.9.1 computes some operators wrongly in 8 bits, or the process ends. They stay in float: those with the trait
+``stays_float``, and what ``_mixed_sums`` and ``_is_float_pooling`` find.
 """
 from __future__ import annotations
 
@@ -32,6 +32,9 @@ from mxnet.contrib import quantization
 
 from ..graph import VARIABLE, Graph, Node
 from ..model import ExportedModel
+from ..operators import having, traits_of
+from ..operators.activations import is_relu
+from ..operators.attributes import attributes_of
 from ..quantization.layers import last_activation, layers_of, quantized_weight, tensor_names
 from ..quantization.running import Ranges, symmetric
 from ..sizes import known_types
@@ -47,8 +50,6 @@ ATTEMPTS = 40               # an attempt to find a float fails in less than a th
 EPS = 2.0 ** -10            # the batch norms' epsilon; it is exact, as is 1 - EPS
 SPATIAL = (0, -1, 1, 1)     # the shape of a dense layer's input as a convolution takes it
 INTEGERS = "_integers"      # It ends the name of a convolution of integers.
-IN_FLOAT = ("Activation", "BatchNorm", "Convolution", "Deconvolution", "Embedding", "FullyConnected", "RNN",
-            "_sg_mkldnn_fully_connected", "elemwise_mul")   # MXNet would store float32 weights, or compute wrongly
 
 
 def quantize(model: ExportedModel, ranges: Ranges, layers: Iterable[str], vnni_only: bool = False) -> ExportedModel:
@@ -83,6 +84,7 @@ def quantize(model: ExportedModel, ranges: Ranges, layers: Iterable[str], vnni_o
             if layer.op == "FullyConnected":
                 spatial = _make_convolution(model, layer)
                 ranges[f"{spatial.name}_output"] = ranges[read[layer.name]]
+            layer.op = "Convolution"   # Convolution_v1 is an older name of it, which oneDNN does not know
             _store_as_integers(model, layer, vnni_only)
     model = prepare_for_fusion(model)
     attrs = model.graph.attrs
@@ -165,13 +167,12 @@ def _replace_activations(graph, ranges):
     """
     replaced = {}
     for node in graph.nodes():
-        is_relu = node.op == "Activation" and node.attrs["act_type"] == "relu"
-        is_clip = node.op == "clip" and float(node.attrs["a_min"]) == 0
-        if is_relu or is_clip:
+        is_clip = node.op == "clip" and attributes_of(node)["a_min"] == 0
+        if is_relu(node) or is_clip:
             replaced[node.name] = node.op, node.attrs
             if is_clip:
                 low, high = ranges[f"{node.name}_output"]
-                ranges[f"{node.name}_output"] = low, min(high, float(node.attrs["a_max"]))
+                ranges[f"{node.name}_output"] = low, min(high, attributes_of(node)["a_max"])
             node.op, node.attrs = "LeakyReLU", {"act_type": "leaky", "slope": repr(SLOPE), **node.marks()}
     return replaced
 
@@ -228,7 +229,7 @@ def _as_mxnet_quantizes(symbol, ranges, layers):
     excluded = [name for name, graph in inner.items() if not integers.intersection(node.name for node in graph.nodes())]
     excluded += [node.name for node in nodes if _is_float_pooling(node)]
     quantized, tensors = quantization._quantize_symbol(
-        fused, mx.cpu(), excluded_symbols=excluded, excluded_operators=list(IN_FLOAT), offline_params=[],
+        fused, mx.cpu(), excluded_symbols=excluded, excluded_operators=sorted(having("stays_float")), offline_params=[],
         quantized_dtype="auto", quantize_mode="smart", quantize_granularity="channel-wise")
     outputs = {f"{name}_output": f"{graph.outputs[0][0].name}_output" for name, graph in inner.items()}
     table = {tensor: ranges[outputs.get(tensor, tensor)] for tensor in tensors if outputs.get(tensor, tensor) in ranges}
@@ -241,4 +242,4 @@ def _is_float_pooling(node):
     A mean is smaller than the largest values, and would have few of the levels that its input's range has. oneDNN
     computes no other sums of windows in 8 bits, and MXNet 1.9.1 computes the means of cut windows wrongly.
     """
-    return node.op == "Pooling" and node.attrs.get("pool_type", "max") != "max"
+    return traits_of(node).acts_as == "pooling" and attributes_of(node)["pool_type"] != "max"

@@ -9,16 +9,16 @@ import numpy as np
 
 from ..graph import VARIABLE, Graph, Node
 from ..model import ExportedModel
-from ..operators import traits_of
+from ..operators import having, traits_of
+from ..operators.attributes import attributes_of
 from ..values import NodeValues
 
-ACTIVATIONS = ("Activation", "LeakyReLU", "relu")
+# oneDNN computes these along with a convolution; a relu becomes an Activation of that name before.
+ACTIVATIONS = having("is_activation") & having("fuses_behind_convolution") | {"relu"}
 # The lowest and the largest integer of a weight. Without VNNI, a processor adds products of activations and weights in
 # pairs, and cuts each sum to 16 bits. SAFE weights have seven bits: no sum exceeds 255 * (64 + 64) = 32640 then.
 SAFE, ALL = (-64, 64), (-127, 127)
-# Operators whose outputs jump from one value to another.
-JUMPS = ("_contrib_MultiBoxDetection", "_contrib_MultiProposal", "_contrib_Proposal", "_contrib_box_nms", "argmax",
-         "argmin", "argsort", "one_hot", "topk")
+JUMPS = having("ranks", "ranks_rows")   # Their outputs jump from one value to another.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +55,7 @@ def reason_for_float(model: ExportedModel, layer: Node) -> str | None:
         return "oneDNN has no int8 deconvolution in MXNet"
     if layer.op == "FullyConnected" and not layer.flag("flatten", True):
         return "it keeps the axes of its input"
-    if layer.op == "Convolution" and layer.attrs["kernel"].count(",") != 1:
+    if traits_of(layer).acts_as == "convolution" and len(attributes_of(layer)["kernel"]) != 2:
         return "it is not two-dimensional"
     if NodeValues(layer, []).has_channels_last:
         return "its channels are not the second axis"

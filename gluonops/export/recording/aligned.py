@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..graph import Entry, Node
+from ..operators import traits_of
 from .runs import Run
 
 Shapes = list[tuple[int, ...]]   # of one output, in each run
@@ -116,7 +117,7 @@ class Aligned:
             if node.is_variable and node.name in first.constants and not is_equal(
                     first.constants[node.name], run.constants.get(other.name)):
                 raise Bound(node)
-            if "BatchNorm" in node.op and not _has_all_channels(run, other):
+            if traits_of(node).uses_statistics and not _has_all_channels(run, other):
                 raise Bound(node)   # MXNet does not compare them, and reads what is behind the parameters.
         outputs = [(twin.get(node), index) for node, index in first.graph.outputs]
         if outputs != run.graph.outputs:

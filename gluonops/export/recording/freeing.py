@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..graph import Entry, Node
+from ..operators import traits_of
 from .aligned import Aligned, Bound, Recorded, Shapes
 
 Edit = Callable[[], None]
@@ -28,9 +29,10 @@ def edits(aligned: Aligned) -> list[Edit]:
     for number, node in enumerate(aligned.nodes[0]):
         if all(nodes[number].attrs == node.attrs for nodes in aligned.nodes):
             continue
-        if node.op not in FREES:
+        edit = _edit_of(node)
+        if edit is None:
             raise Bound(node)
-        found.append(FREES[node.op](Recorded(aligned, number)))
+        found.append(edit(Recorded(aligned, number)))
     return found
 
 
@@ -205,7 +207,7 @@ def _arange(recorded: Recorded) -> Edit:
 def _scalar(recorded: Recorded) -> Edit:
     """Write a number that is a size, as in ``x.sum(axis=1) / x.shape[1]``, as one more than the last position."""
     node, numbers = recorded.node, recorded.values("scalar")
-    op = BY_SIZE[node.op]
+    op = traits_of(node).of_arrays
     if any({**own, "scalar": ""} != {**recorded.attrs[0], "scalar": ""} for own in recorded.attrs):
         raise Bound(node)
     like, source = recorded.like(numbers), node.inputs[0]
@@ -319,16 +321,13 @@ def _tuple(value: Any) -> tuple:
     return tuple(value) if isinstance(value, (list, tuple)) else (value,)
 
 
-BY_SIZE = {"_div_scalar": "broadcast_div", "_mul_scalar": "broadcast_mul", "_plus_scalar": "broadcast_add",
-           "_minus_scalar": "broadcast_sub"}
+# What an operator acts as -> what writes its attributes anew.
 FREES: dict[str, Callable[[Recorded], Edit]] = {
-    **dict.fromkeys(("Reshape", "_np_reshape", "_npx_reshape"), _reshape),
-    **dict.fromkeys(("broadcast_to", "broadcast_axis", "_npi_broadcast_to"), _broadcast),
-    **dict.fromkeys(("_zeros", "_ones", "_full", "_npi_zeros", "_npi_ones", "_npi_full"), _filled),
-    **dict.fromkeys(("_arange", "_npi_arange"), _arange),
-    **dict.fromkeys(("slice", "slice_axis"), _slice),
-    **dict.fromkeys(("repeat", "_np_repeat"), _repeat),
-    "tile": _tile,
-    **dict.fromkeys(BY_SIZE, _scalar),
-    **dict.fromkeys(("_random_normal", "_random_uniform"), _random),
-}
+    "reshape": _reshape, "broadcast": _broadcast, "fill": _filled, "arange": _arange, "slice": _slice,
+    "repeat": _repeat, "tile": _tile, "draw": _random}
+
+
+def _edit_of(node: Node) -> Callable[[Recorded], Edit] | None:
+    """What writes the attributes of a node anew; None if nothing is known for its operator."""
+    traits = traits_of(node)
+    return _scalar if traits.of_arrays else FREES.get(traits.acts_as)

@@ -15,14 +15,12 @@ import numpy as np
 from ...backends.native import operator_handle
 from ...contract.errors import OpError
 from ..graph import VARIABLE, Entry, Graph, Node
+from ..operators.registry import traits_named
 from .arguments import arrays_of_arguments
 from .hooks import observed
 from .naming import Line, Namer, address, line_of_user
 
 _LIB = mx.base._LIB
-ASSIGNMENTS = ("_copyto", "_full", "_set_value", "_slice_assign", "_slice_assign_scalar", "_scatter_set_nd",
-               "_npi_scatter_set_nd", "_crop_assign", "_crop_assign_scalar", "_npi_boolean_mask_assign_scalar",
-               "_npi_boolean_mask_assign_tensor")
 COPY = "_copyto"
 NO_ATTRIBUTES = ("ctx",)   # Arguments of an operator in Python that a graph does not have.
 
@@ -142,7 +140,7 @@ class Tape:
         """An operator has been computed. ``is_given``: whether it wrote to arrays that existed before."""
         depends = any(source.depends for source in sources)
         known = [handle for handle in handles if handle in self._states or handle in self._named] if is_given else []
-        if op in ASSIGNMENTS and known:
+        if traits_named(op).assigns and known:
             self._assigned(known, depends)
             return
         fault = next((source.fault for source in sources if source.fault), None)

@@ -15,24 +15,15 @@ from .. import passes
 from ..constants import computed, is_random, parameter_only
 from ..graph import VARIABLE, Entry, Graph, Node, is_ours, our_name
 from ..model import ExportedModel
+from ..operators import traits_of
 from ..operators.attributes import attributes_of
-from ..operators.normalization import COUNTER, DARKNET
+from ..operators.normalization import COUNTER, DARKNET, GAMMA_OF_DARKNET
 from ..operators.recurrent import CONTINUED, STATES, parameters_of
 from ..sizes import Sizes
 from ..values import NodeValues
 from ..warning import warn_of_losses
 from .losses import lacks_arguments
 from .registry import WHERE, converter_of, refusal
-
-# Their outputs have the batch of their first input, and its type.
-KEEP_BATCH = ("SliceChannel", "slice_axis", "squeeze", "FullyConnected", "Convolution", "Activation", "sigmoid", "tanh",
-              "relu", "elemwise_add")
-# Their output has the sizes of their input.
-KEEP_SIZES = ("_mul_scalar", "_plus_scalar", "zeros_like", "ones_like", "BlockGrad")
-TYPED = ("Cast", "amp_cast", "topk", "argsort", "one_hot")   # Their attribute chooses their type.
-# The nodes that compute the gamma of Darknet's batch norm, from gamma itself and the variance.
-GAMMA_OF_DARKNET = [VARIABLE, VARIABLE, "_plus_scalar", "sqrt", "sqrt", "_plus_scalar", "elemwise_div", "BlockGrad",
-                    "elemwise_mul"]
 
 
 def prepared(model: ExportedModel, training: bool) -> ExportedModel:
@@ -70,7 +61,7 @@ def join(graph: Graph, sizes: Sizes, parameters: dict, own: set[str]) -> None:
     graph.replace({(node, 0): node.inputs[0] for node in graph.nodes()
                    if node.op == "_copy" and not node.source().is_variable})
     for node in graph.nodes():   # Only the sizes of their second input count.
-        while node.op in ("slice_like", "reshape_like", "broadcast_like") and node.source(1).op in KEEP_SIZES:
+        while _reads_second_shape(node) and traits_of(node.source(1)).keeps_sizes:
             node.inputs[1] = node.source(1).inputs[0]
     join_darknet_norms(graph)
     join_counters(graph)
@@ -78,6 +69,10 @@ def join(graph: Graph, sizes: Sizes, parameters: dict, own: set[str]) -> None:
     follow_batch(graph, sizes.shape, parameters)
     follow_type(graph, sizes.dtype, own)
     check_converters(graph)
+
+
+def _reads_second_shape(node: Node) -> bool:
+    return 1 in traits_of(node).shape_inputs and len(node.inputs) > 1
 
 
 def _lowered(model: ExportedModel, ours: list[Node], names: set[str]) -> ExportedModel:
@@ -98,7 +93,7 @@ def check_converters(graph: Graph) -> None:
         others = sorted({node.op for node in missing[1:]} - {missing[0].op})
         raise refusal(missing[0], "has no converter to torch" + (f"; nor have {', '.join(others)}" if others else ""))
     for source, index in _reads(graph):
-        if index > 0 and "BatchNorm" in source.op:
+        if index > 0 and traits_of(source).uses_statistics:
             raise refusal(source, "has its statistics read")
 
 
@@ -207,7 +202,7 @@ def with_constants(model: ExportedModel) -> ExportedModel:
 
 def has_open_size(node: Node) -> bool:
     """Whether a node makes the first states of a recurrent layer, whose batch MXNet infers."""
-    return node.op in ("_zeros", "_ones") and "0" in re.findall(r"\d+", node.attrs.get("shape", ""))
+    return traits_of(node).may_be_open and "0" in re.findall(r"\d+", node.attrs.get("shape", ""))
 
 
 def join_recurrent(graph: Graph) -> None:
@@ -234,7 +229,7 @@ def follow_batch(graph: Graph, shape: dict[Entry, tuple[int, ...]], parameters: 
         if has_open_size(node):
             entry = _met(node, graph, shape, parameters)
             # It is computed in the cell from data in front of the cell, which have the same batch.
-            while entry[0].op in KEEP_BATCH and shape[entry[0].inputs[0]][0] == shape[entry][0]:
+            while traits_of(entry[0]).keeps_batch and shape[entry[0].inputs[0]][0] == shape[entry][0]:
                 entry = entry[0].inputs[0]
             node.inputs = [entry]
 
@@ -245,7 +240,7 @@ def follow_type(graph: Graph, dtype: dict[Entry, np.dtype], own: set[str]) -> No
     ``own``: the types of the net's inputs and parameters.
     """
     for node in graph.nodes():
-        if node.op in TYPED and dtype[node, 0].name in own and dtype[node.inputs[0]].name not in own:
+        if traits_of(node).chooses_type and dtype[node, 0].name in own and dtype[node.inputs[0]].name not in own:
             entry = _of_type(node.inputs[0], dtype, own)
             node.inputs += [] if entry is None else [entry]
 
@@ -301,7 +296,7 @@ def join_darknet_norms(graph: Graph) -> None:
     """
     for node in graph.nodes():
         made = Graph(node.inputs[1:2], {}).nodes() if node.op == "BatchNorm" else []
-        if [each.op for each in made] == GAMMA_OF_DARKNET:
+        if tuple(each.op for each in made) == GAMMA_OF_DARKNET:
             gamma, variance, _, _, _, offset, *_ = made
             if variance is node.source(4) and offset.attrs.get("scalar") == "1e-06":
                 node.op = DARKNET

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import mxnet as mx
 import numpy as np
@@ -12,11 +12,13 @@ from .. import passes
 from ..draws import Values
 from ..graph import Entry, Graph, Node
 from ..model import ExportedModel
+from ..operators import traits_of
 from ..operators.attributes import attributes_of
 from ..sides import nudged, without_ties
 from .prepare import copy_outputs
 
 F = mx.sym
+FORMULAS: dict[str, Callable] = {}   # operator -> what computes the same with a right gradient
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 
 
@@ -49,7 +51,8 @@ class Reference:
                 node.attrs["sparse_grad"] = "False"
             if node.op == "sort":   # MXNet's gradient does not know the default
                 node.attrs.setdefault("axis", "-1")
-            if "BatchNorm" in node.op and not is_training:   # MXNet's max pooling has no gradient in evaluation mode
+            # MXNet's max pooling has no gradient in evaluation mode.
+            if traits_of(node).uses_statistics and not is_training:
                 node.attrs["use_global_stats"] = "True"
         _mend_gradients(model.graph, model.metadata["dtype"])
         copy_outputs(model.graph)   # MXNet has no gradient of outputs that are inputs or parameters
@@ -154,9 +157,21 @@ def _mend_gradients(graph: Graph, dtype: str) -> None:
             graph.replace({(node, number): entry for number, entry in enumerate(made)})
 
 
+def _formula(*names: str) -> Callable:
+    """Enter what computes the same as these operators with a right gradient.
+
+    It takes the node and symbols of its inputs, and returns None for a node whose gradient is right.
+    """
+    def enter(function: Callable) -> Callable:
+        FORMULAS.update(dict.fromkeys(names, function))
+        return function
+    return enter
+
+
+@_formula("LeakyReLU")
 def _activation(node: Node, x, slope=None):
     """MXNet's gradient of the slopes of a PReLU in a CachedOp reads what that of the data has overwritten."""
-    kind = node.attrs.get("act_type", "leaky")
+    kind = attributes_of(node)["act_type"]
     if kind == "selu":
         return SELU_SCALE * F.where(x > 0, x, SELU_ALPHA * F.expm1(x))
     if kind == "prelu":
@@ -164,25 +179,31 @@ def _activation(node: Node, x, slope=None):
     return None
 
 
+@_formula("SequenceLast")
 def _last(node: Node, x, lengths=None):
     """The last element of each sequence."""
     if lengths is not None:
         return None
-    return F.squeeze(F.slice_axis(x, axis=(axis := int(node.attrs.get("axis", 0))), begin=-1, end=None), axis=axis)
+    return F.squeeze(F.slice_axis(x, axis=(axis := attributes_of(node)["axis"]), begin=-1, end=None), axis=axis)
 
 
+@_formula("Pooling")
 def _pooled(node: Node, x):
     """oneDNN's gradient of a mean divides by whole windows at the border, where ``full`` makes smaller ones."""
-    if (node.attrs.get("pool_type"), node.attrs.get("pooling_convention")) != ("avg", "full"):
+    given = attributes_of(node)
+    if (given["pool_type"], given["pooling_convention"]) != ("avg", "full"):
         return None
     return F.cast(F.Pooling(F.cast(x, dtype="float64"), **node.options()), dtype="float32")
 
 
+@_formula("Concat")
 def _joined(node: Node, *inputs):
     """oneDNN's gradient of maps that are joined fails in front of a convolution, unless a copy is in between."""
-    return F.slice_axis(F.concat(*inputs, dim=int(node.attrs.get("dim", 1))), axis=0, begin=0, end=None)
+    return F.slice_axis(F.concat(*inputs, dim=attributes_of(node)["dim"]), axis=0, begin=0, end=None)
 
 
+@_formula("_npi_where_lscalar")
+@_formula("_npi_where_rscalar")
 def _with_number(node: Node, condition, array):
     """MXNet gives the gradient of a choice between an array and a number to the elements that were not chosen."""
     condition, array = condition.as_np_ndarray(), array.as_np_ndarray()
@@ -192,6 +213,8 @@ def _with_number(node: Node, condition, array):
     return F.np.where(condition, *parts).as_nd_ndarray()
 
 
+@_formula("_npi_std")
+@_formula("_npi_var")
 def _spread(node: Node, x):
     """MXNet has no gradient of a variance."""
     axis, keeps, freedom = (attributes_of(node)[name] for name in ("axis", "keepdims", "ddof"))
@@ -202,17 +225,12 @@ def _spread(node: Node, x):
     return (F.np.sqrt(found) if node.op == "_npi_std" else found).as_nd_ndarray()
 
 
-# Operator -> what computes the same with a right gradient, from the node and symbols of its inputs; None for a node
-# whose gradient is right.
-FORMULAS = {
-    "Concat": _joined,
-    "LeakyReLU": _activation,
-    "Pooling": _pooled,
-    "SequenceLast": _last,
-    "_npi_std": _spread,
-    "_npi_var": _spread,
-    "_npi_where_lscalar": _with_number,
-    "_npi_where_rscalar": _with_number,
-    "batch_take": lambda node, x, indices: F.pick(x, indices),   # it has no gradient in MXNet, not even one of 0
-    "SoftmaxActivation": lambda node, x: F.softmax(x, axis=1 if node.attrs.get("mode") == "channel" else -1),
-}
+@_formula("batch_take")
+def _picked(node: Node, x, indices):
+    """It has no gradient in MXNet, not even one of 0."""
+    return F.pick(x, indices)
+
+
+@_formula("SoftmaxActivation")
+def _softmax(node: Node, x):
+    return F.softmax(x, axis=1 if attributes_of(node)["mode"] == "channel" else -1)

@@ -9,8 +9,7 @@ from .blocks import CONV_BLOCK
 from .scopes import Scope, can_be_a_module, nodes_of
 
 FEWEST = 3   # times that it repeats; items of a segment that becomes a block, and items that a scope has beside it
-# What joins the ways through a segment -> the name of its class.
-JOINS = {"elemwise_add": "Residual", "broadcast_add": "Residual", "broadcast_mul": "Gate", "elemwise_mul": "Gate"}
+JOINS = {"sum": "Residual", "product": "Gate"}   # What joins the ways through a segment -> the name of its class.
 
 
 def group_repeats(root: Scope, graph: Graph, parameters: set[str]) -> None:
@@ -34,7 +33,8 @@ def _group_segments(root: Scope, readers: dict, uses: dict, parameters: set[str]
     counts = collections.Counter(_operators(segment) for _, segment in found)
     has_made = False
     for scope, segment in found:
-        joins = [node.op for item in segment for node in nodes_of(item) if len(_data(node, parameters)) > 1]
+        joins = [traits_of(node).acts_as for item in segment for node in nodes_of(item)
+                 if len(_data(node, parameters)) > 1]
         block = Scope("block", JOINS.get(joins[-1], "Block"), items=segment)
         if counts[_operators(segment)] > 1 and can_be_a_module(block, readers, parameters):
             scope.items[scope.items.index(segment[-1])] = block
@@ -98,7 +98,7 @@ class _Dataflow:
     def _activation(self, item: Scope | Node) -> list[Node]:
         """The activation behind an item, if nothing else reads the item."""
         readers = list(self.users[self.makes[item][0]])
-        is_one = len(readers) == 1 and _is_activation(readers[0]) and len(self.reads[readers[0]]) == 1
+        is_one = len(readers) == 1 and _has_trait(readers[0], "is_activation") and len(self.reads[readers[0]]) == 1
         return readers if is_one else []
 
 
@@ -107,8 +107,9 @@ def _group_layers(scope: Scope, readers: dict, parameters: set[str]) -> None:
     groups = []
     for item in scope.items:
         first, last = (groups[-1][0], groups[-1][-1]) if groups else (None, None)
-        is_behind = _op(item) == "BatchNorm" or _is_activation(item)
-        if is_behind and _op(first) == "Convolution" and readers[last] == [item]:
+        is_behind = _has_trait(item, "uses_statistics") or _has_trait(item, "is_activation")
+        is_convolution = isinstance(first, Node) and traits_of(first).acts_as == "convolution"
+        if is_behind and is_convolution and readers[last] == [item]:
             groups[-1].append(item)
         else:
             groups.append([item])
@@ -123,8 +124,8 @@ def _group_layers(scope: Scope, readers: dict, parameters: set[str]) -> None:
         scope.items += [block] if is_block else group
 
 
-def _is_activation(item: Scope | Node | None) -> bool:
-    return isinstance(item, Node) and traits_of(item).is_activation
+def _has_trait(item: Scope | Node | None, word: str) -> bool:
+    return isinstance(item, Node) and getattr(traits_of(item), word)
 
 
 def _op(item: Scope | Node | None) -> str:

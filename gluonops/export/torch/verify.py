@@ -17,6 +17,7 @@ from ...runtime import importing
 from ...runtime.memory import available_memory
 from ..graph import Entry, Graph, kind
 from ..model import ExportedModel
+from ..operators import traits_of
 from ..sizes import Shapes, known_shapes, last_line
 from ..warning import ExportWarning
 from .prepare import packed_parts
@@ -241,7 +242,7 @@ def single_numbers(model: ExportedModel, shapes: Shapes) -> str:
     """The name of a batch norm that gets one number per channel, which torch refuses in training mode; or empty."""
     sizes: dict[Entry, tuple[int, ...]] = known_shapes(model.graph, model.shapes(shapes))
     for node in model.graph.nodes():
-        if "BatchNorm" in node.op and not node.flag("use_global_stats"):
+        if traits_of(node).uses_statistics and not node.flag("use_global_stats"):
             shape = sizes[node.inputs[0]]
             if math.prod(shape) == shape[int(node.attrs.get("axis", 1))]:
                 return node.name

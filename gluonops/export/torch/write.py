@@ -25,8 +25,10 @@ from ...version import __version__
 from ..graph import Graph, Node
 from ..labels import example_shape
 from ..model import ExportedModel
+from ..operators import traits_of
+from ..operators.attributes import attributes_of
 from ..operators.forms import Form
-from ..operators.normalization import COUNTER, DARKNET
+from ..operators.normalization import COUNTER
 from ..sizes import DataShape, Shapes, Sizes, known_shapes
 from ..warning import ExportWarning
 from . import fixed, losses, origin  # noqa: F401  (each but origin fills the table)
@@ -254,7 +256,7 @@ def values_of(model: ExportedModel, keys: dict[str, str]) -> dict[str, np.ndarra
 
 def _fixed_gammas(graph: Graph) -> set[str]:
     return {node.source(1).name for node in graph.nodes()
-            if "BatchNorm" in node.op and node.flag("fix_gamma", True)}
+            if traits_of(node).uses_statistics and attributes_of(node)["fix_gamma"]}
 
 
 def _is_installed(package: str) -> bool:
@@ -321,8 +323,8 @@ def _free_axes(model: ExportedModel, sizes: Sizes) -> tuple[dict, Shapes]:
     images does not tell all axes: 40 and 64 rows may become two alike, and a map of one pixel stays one.
     """
     graph, inputs, values = model.graph, model.inputs, model.parameters
-    norms = [(node.inputs[0], int(node.attrs.get("axis", 1))) for node in graph.nodes()
-             if "BatchNorm" in node.op or node.op in ("InstanceNorm", "GroupNorm")]
+    norms = [(node.inputs[0], attributes_of(node).get("axis", 1)) for node in graph.nodes()
+             if traits_of(node).has_channel_numbers]
     slopes = [(node.inputs[0], 1) for node in graph.nodes() if node.op == "LeakyReLU" and len(node.inputs) > 1
               and sizes.shape[node.inputs[1]] != (1,)]
     free, taken = {entry: set() for entry in sizes.shape}, []
@@ -388,7 +390,7 @@ def _of_small_images(shape: tuple[int, ...], images: list[int], size: int) -> tu
 def _training(net: object, graph: Graph, parameters: Shapes) -> tuple[set[str], dict[str, tuple[float, float]]]:
     """The parameters that are not trained, and what the rate and the decay of each other one are multiplied by."""
     first = {COUNTER: 1}   # A batch norm's states begin at its input 3.
-    states = {source.name for node in graph.nodes() if "BatchNorm" in node.op or node.op in (COUNTER, DARKNET)
+    states = {source.name for node in graph.nodes() if traits_of(node).uses_statistics or node.op == COUNTER
               for source, _ in node.inputs[first.get(node.op, 3):]}
     if not isinstance(net, (str, os.PathLike)):
         found = {name: (parameter.lr_mult, parameter.wd_mult) for name, parameter in net.collect_params().items()

@@ -6,10 +6,11 @@ import numpy as np
 from double import FORMULAS, compute_in_double
 from gluonops.export import passes
 from gluonops.export.model import ExportedModel
-from gluonops.export.torch.prepare import TYPED
+from gluonops.export.operators import having
 from gluonops.export.torch.reference import head_gradient
 
-FLOATS = (*TYPED, "_zeros", "_ones")   # Operators that return float32 unless an attribute says otherwise.
+# Operators that return float32 unless an attribute says otherwise.
+FLOATS = (*having("chooses_type"), "_zeros", "_ones")
 MOMENTUM = float(np.float32(0.9))   # MXNet's SGD holds it so.
 
 
