@@ -40,6 +40,14 @@ def pytest_configure(config):
                            else pathlib.Path(tempfile.mkdtemp(prefix="gluonops-")))
 
 
+@pytest.hookimpl(hookwrapper=True)
+def pytest_collection(session):
+    """Keep the garbage collector off while tests are collected: they are all kept, and it would look through them."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
 def pytest_collection_finish(session):
     """Keep the garbage collector off what the whole session needs anyway.
 

@@ -118,7 +118,12 @@ def test_layers_in_other_backends(name, backend, rng):
         compare(make, inputs_of(shape, labels, rng), hybridized=True)
 
 
-@pytest.mark.parametrize("name", MODELS)
+# The large detectors are made of the layers of darknet19 and of the small detectors.
+LARGE = ("yolov2", "yolov3", "yolov4")
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) if name in LARGE else name
+                                  for name in MODELS])
 def test_models(name, rng):
     shape = (1, 3, 64, 64) if name not in ("mlp", "lenet_reorg") else (2, 1, 28, 28)
     compare(lambda: gops.models.get_model(name, **MODELS[name]), inputs_of(shape, (), rng), hybridized=True)
