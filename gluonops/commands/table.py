@@ -61,11 +61,13 @@ def _meant(name: str) -> str:
 
 
 def _similar(name: str, known: list[str]) -> str:
-    """A sentence with the names that have this one as a part, or with the one that is most like it. Empty if none is."""
+    """A sentence with the names that have this one as a part, or with the one that is most like it, or ""."""
     parts = [full for full in known if _plain(name) in _plain(full)]
     if parts:
         return f"These have it in their names: {', '.join(parts)}"
-    spellings = {spelling: full for full in reversed(known) for spelling in (_plain(full), _plain(full.rpartition(".")[2]))}
+    spellings = {}
+    for full in reversed(known):   # The first of two with one spelling counts.
+        spellings.update({_plain(full): full, _plain(full.rpartition(".")[2]): full})
     meant = perhaps(_plain(name), spellings)
     return re.sub("'(.*)'", lambda match: repr(spellings[match[1]]), meant)
 
