@@ -170,7 +170,8 @@ def _add_scripts(add: Callable, debug: argparse.ArgumentParser) -> None:
     train = add("train", "train a detector or a classifier on your images",
                 "Train on DATA, and export and check what was trained. DATA is a folder, and its layout says what it "
                 "is: VOC, COCO, YOLO, RecordIO, a folder for each class, or MNIST. By default it is digits, which are "
-                "part of scikit-learn. With --cfg FILE the net of a Darknet cfg is trained.", parents=(debug,), add_help=False, allow_abbrev=False)
+                "part of scikit-learn. With --cfg FILE the net of a Darknet cfg is trained.",
+                parents=(debug,), add_help=False, allow_abbrev=False)
     train.usage = "gluonops train [DATA] [options]"
     train.add_argument("--task", choices=("detect", "classify"), help="what to do with digits (default: classify)")
     val = add("val", "measure how good a net is on your images",
