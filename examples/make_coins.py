@@ -12,7 +12,6 @@ import pathlib
 import gluonops as gops
 import numpy as np
 from gluonops import train
-from PIL import Image
 
 HELD_OUT = 226   # the first line of the lowest row
 SCALE = 2        # Images are written twice as large, so that the names of what is found have room.
@@ -71,6 +70,7 @@ def random_window(image, rng):
 
 def write(folder, split, name, image, boxes):
     """A picture, and its boxes as Darknet writes them: class, centre and size as shares of the picture's."""
+    from PIL import Image
     height, width = image.shape
     large = Image.fromarray(image).resize((SCALE * width, SCALE * height), Image.Resampling.BICUBIC)
     centres, sizes = (boxes[:, :2] + boxes[:, 2:]) / 2, boxes[:, 2:] - boxes[:, :2]
@@ -82,6 +82,7 @@ def write(folder, split, name, image, boxes):
 
 
 def main(args):
+    train.check_packages("classification", draws=False)   # Pillow
     image, rng = photograph(), np.random.RandomState(args.seed)
     for number in range(args.count):
         write(args.out, "train", number, *random_window(image, rng))

@@ -13,7 +13,6 @@ import pathlib
 
 import gluonops as gops
 from gluonops import train
-from PIL import Image
 
 
 def arguments():
@@ -47,6 +46,7 @@ def write_classification(scenes, split, folder):
 
 
 def write_image(path, image):
+    from PIL import Image
     train.write(path, lambda name: Image.fromarray(image).save(name, format="png"))
 
 
@@ -55,6 +55,7 @@ def write_lines(path, lines):
 
 
 def main(args):
+    train.check_packages("classification", draws=False)   # Pillow
     for split, count in zip(("train", "val"), args.count):
         options = {"count": count, "size": args.size, "seed": args.seed}
         write_detection(gops.data.ShapeScenes(split, **options), split, args.out / "detection")

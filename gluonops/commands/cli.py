@@ -30,8 +30,8 @@ WITHOUT_MXNET = ("files",)
 # The command runs it as a file, because importing its package needs MXNet.
 FORMATS = pathlib.Path(__file__).parents[1] / "data" / "formats.py"
 EXIT_CODES = """\
-exit codes: 0 it worked; 1 it failed, and says why in a line on stderr;
-2 the command was misspelled; 130 Ctrl-C"""
+exit codes: 0 success; 1 failure, with the reason in one line on stderr;
+2 wrong arguments; 130 Ctrl-C"""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -97,7 +97,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--version", action="version", version=f"gluonops {__version__}")
     commands = parser.add_subparsers(prog="gluonops", metavar="COMMAND", required=True, help=argparse.SUPPRESS)
-    listed = ["MXNet 1.9.1 on today's Python: run it, build with it, and convert what it has trained."]
+    listed = ["MXNet 1.9.1 on today's Python: run it, build with it, and take its nets with you."]
 
     def add(name: str, help: str, description: str, run: Callable | None = None,
             parents: Sequence[argparse.ArgumentParser] = (common,), **options) -> argparse.ArgumentParser:
@@ -123,7 +123,7 @@ def _parser() -> argparse.ArgumentParser:
     net_arguments.add_convert(add)
     net_arguments.add_viz(add)
     listed.append("\nIn your shell:")
-    add("completion", "a script for bash or zsh that completes commands and options",
+    add("completion", "print a script that completes commands and options in bash or zsh",
         "Print a script that makes the key Tab complete the commands and options of gluonops. Write it into a file "
         "that your shell reads at its start.", completion.run).set_defaults(whole=parser)
     parser.description = "\n".join(listed)
@@ -131,16 +131,16 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_installation(add: Callable) -> None:
-    add("doctor", "what is installed, what is missing, and what to do about it",
+    add("doctor", "print what is installed, what is missing, and what to do about it",
         "Print versions, backends, GPUs and what is missing. Exits with 1 if gluonops cannot be used.", _run_doctor)
-    install = add("install-mxnet", "MXNet 1.9.1, changed so that it runs with NumPy 2",
-                  "Let pip download MXNet's wheel, write a wheel from it that allows NumPy 2 and gives MXNet a view of "
-                  "NumPy, and install that.", mxnet_wheel.run)
+    install = add("install-mxnet", "install an MXNet 1.9.1 that runs with today's Python and NumPy",
+                  "Let pip download MXNet's wheel, patch a copy of it so that it runs with NumPy 2, and install the "
+                  "copy.", mxnet_wheel.run)
     mxnet_wheel.add_arguments(install)
 
 
 def _add_operators(add: Callable) -> None:
-    ops = add("ops", "the operators: function, layer, backends, types, gradients, export",
+    ops = add("ops", "print the operators: arguments, backends, types, gradients, exports",
               "Print the operators, as their contracts declare them, or one of them.")
     ops.add_argument("name", nargs="?", help="an operator, a layer or a loss, such as group_norm, GroupNorm or "
                      "focal_loss; all operators if left out")
@@ -167,15 +167,16 @@ def _check_files(args: argparse.Namespace) -> None:
 
 
 def _add_scripts(add: Callable, debug: argparse.ArgumentParser) -> None:
-    train = add("train", "a detector or a classifier on your images", "Train on DATA, and export and check what was "
-                "trained. DATA is a folder whose layout tells what it is: VOC, COCO, YOLO, RecordIO, a folder for each "
-                "class, or MNIST; by default it is digits, which are part of scikit-learn. With --cfg FILE the net of "
-                "a Darknet cfg is trained.", parents=(debug,), add_help=False, allow_abbrev=False)
+    train = add("train", "train a detector or a classifier on your images",
+                "Train on DATA, and export and check what was trained. DATA is a folder, and its layout says what it "
+                "is: VOC, COCO, YOLO, RecordIO, a folder for each class, or MNIST. By default it is digits, which are "
+                "part of scikit-learn. With --cfg FILE the net of a Darknet cfg is trained.",
+                parents=(debug,), add_help=False, allow_abbrev=False)
     train.usage = "gluonops train [DATA] [options]"
     train.add_argument("--task", choices=("detect", "classify"), help="what to do with digits (default: classify)")
-    val = add("val", "how good a net is on your images", "Measure a net: mAP and COCO's AP of a detector, the accuracy "
-              "of a classifier, and a confusion matrix. DATA is as of `gluonops train`.", parents=(debug,),
-              add_help=False, allow_abbrev=False)
+    val = add("val", "measure how good a net is on your images",
+              "Measure a net: mAP and COCO's AP of a detector, the accuracy of a classifier, and a confusion matrix. "
+              "DATA is as in `gluonops train`.", parents=(debug,), add_help=False, allow_abbrev=False)
     val.usage = "gluonops val NET [DATA] [options]\n       gluonops val CFG WEIGHTS [DATA] [options]"
     for command, more in ((train, "DATA, --task or --cfg"), (val, "NET")):
         command.add_argument("-h", "--help", action="store_true", help=f"this text; with {more}, all options")
@@ -184,8 +185,9 @@ def _add_scripts(add: Callable, debug: argparse.ArgumentParser) -> None:
 
 def _add_anchors(add: Callable) -> None:
     formats = runpy.run_path(str(FORMATS))["format_names"]("detection")
-    anchors = add("anchors", "anchors for a data set, by k-means on 1 - IoU",
-                  "Print anchors for a data set as Darknet's cfg files have them: widths and heights in grid cells.")
+    anchors = add("anchors", "compute anchors for a data set",
+                  "Print anchors for a data set, found by k-means on 1 - IoU, as Darknet's cfg files have them: "
+                  "widths and heights in grid cells.")
     anchors.add_argument("data", nargs="?", help="folder of the data set (default: the scenes of digits)")
     anchors.add_argument("--dataset", choices=formats, help="its format (default: as its layout tells)")
     anchors.add_argument("--split", choices=("train", "val"), default="train",
@@ -200,10 +202,11 @@ def _add_anchors(add: Callable) -> None:
 
 
 def _add_bench(add: Callable) -> None:
-    bench = add("bench", "the operators' speed here, beside MXNet's own",
-                "Time the operators, as NDArray functions, beside MXNet's own (its peers, the builtin backend, "
-                "identity and copyto), after comparing their results. Prints the median of each, and how many times "
-                "ours that is. Leave the machine alone meanwhile.")
+    bench = add("bench", "measure the operators' speed on this machine, next to MXNet's own",
+                "Compare the results of the operators with those of MXNet's own, and then time both, as NDArray "
+                "functions. MXNet's side is an operator with the same result, the builtin backend, identity and "
+                "copyto. Prints the median of each, and its ratio to the time of gluonops. Leave the machine alone "
+                "while this runs.")
     bench.add_argument("--op", action="append", help="only this operator; may be given several times")
     bench.add_argument("--shape", type=kinds.sizes, metavar="16,64,52,52", help="shape of the data, with one --op")
     bench.add_argument("--dtype", choices=("float16", "float32", "float64"), default="float32",

@@ -5,7 +5,7 @@ EXAMPLES = {
   gluonops doctor                                 versions, backends, GPUs, and what is missing
   gluonops doctor --json | jq .backends""",
     "install-mxnet": """\
-  gluonops install-mxnet                          MXNet for the CPU, beside any NumPy
+  gluonops install-mxnet                          MXNet for the CPU
   gluonops install-mxnet cu117                    for NVIDIA GPUs, with the CUDA libraries
   gluonops install-mxnet -o wheels                the wheel alone, to install it elsewhere""",
     "ops": """\
@@ -17,8 +17,8 @@ EXAMPLES = {
   gluonops files convert net net.safetensors      the arrays, for other programs
   gluonops files convert train.rec pictures       a file for each record, and their labels""",
     "train": """\
-  gluonops train                                  digits, as an example; two minutes
-  gluonops train photographs                      with boxes or classes, as the folder says
+  gluonops train                                  an example with digits; it takes two minutes
+  gluonops train photographs                      a detector or a classifier, as the folder says
   gluonops train VOCdevkit --model yolov2 --size 416 --flip 0.5 --epochs 100
   gluonops train obj.data --cfg yolov4-tiny.cfg --weights yolov4-tiny.weights --layers 29
   gluonops train photographs --resume             continues after Ctrl-C""",
@@ -34,12 +34,12 @@ EXAMPLES = {
   gluonops convert yolov2.cfg yolov2.weights out/yolov2 --detections --threshold 0.5
   gluonops convert yolov4.cfg yolov4.weights out/yolov4 --detections --letterbox""",
     "detect": """\
-  gluonops detect out/detector street.jpg -o found.png        of out/detector-symbol.json
+  gluonops detect out/detector street.jpg -o found.png        runs out/detector-symbol.json
   gluonops detect detector.onnx a.jpg b.jpg -o found --json found.json
   gluonops detect yolov2.cfg yolov2.weights dog.jpg --names coco.names -o found.png
-  gluonops detect out/detector photographs -o found           of all images in the folder""",
+  gluonops detect out/detector photographs -o found           takes all images in the folder""",
     "classify": """\
-  gluonops classify out/classifier cat.jpg                    of out/classifier-symbol.json
+  gluonops classify out/classifier cat.jpg                    runs out/classifier-symbol.json
   gluonops classify classifier.onnx a.jpg b.jpg --top 1 --json -
   gluonops classify darknet19.cfg darknet19.weights dog.jpg --names imagenet.names""",
     "anchors": """\
@@ -48,7 +48,7 @@ EXAMPLES = {
     "export": """\
   gluonops export net deploy                      nodes of gluonops become MXNet's own operators
   gluonops export old-symbol.json --out new       files of any version, as MXNet 1.9.1 writes them
-  gluonops export net deploy --fold-batch-norm    and batch norms folded, where possible
+  gluonops export net deploy --fold-batch-norm    the same, with folded batch norms
   gluonops export net fast --backend native       nodes of the C++ library
   gluonops export trained deploy --inference      without losses and labels
   gluonops export net --onnx net.onnx             ONNX, for any batch size

@@ -14,7 +14,7 @@ QUANTIZE_OPTIONS = ("method", "percentile", "keep", "layer_limit", "limit", "sto
 
 
 def add_export(add: Callable) -> None:
-    export = add("export", "exported files for another backend, in 8 bits, as ONNX or PyTorch",
+    export = add("export", "convert exported files to ONNX, PyTorch, 8 bits or another backend",
                  "Rewrite files of any version of MXNet, without the source code of the net. IN and OUT are paths "
                  "without -symbol.json: IN means IN-symbol.json and IN-0000.params. IN may also be one of these "
                  "files, a folder or an archive.")
@@ -34,8 +34,8 @@ def add_export(add: Callable) -> None:
     export.add_argument("--onnx", metavar="FILE", help="write an ONNX file")
     export.add_argument("--torch", metavar="DIR", help="write PyTorch source, weights and a test")
     export.add_argument("--training", action="store_true", help="for --torch: keep losses and labels")
-    export.add_argument("--force", action="store_true", help="write the files although the comparison with MXNet shows "
-                        "a difference, which is then a note")
+    export.add_argument("--force", action="store_true", help="write the files even if the comparison with MXNet shows "
+                        "a difference, and print the difference as a note")
     export.add_argument("--data-shape", type=kinds.named_sizes, action="append", metavar="[NAME=]1,3,416,416",
                         help="shape of the input, if the file does not store it, or another one to export for; "
                         "name it if there are several inputs")
@@ -71,7 +71,7 @@ def _add_int8(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--limit", type=float, metavar="E", help="write nothing if the result's error is larger "
                        "(default: 0.1)")
     group.add_argument("--vnni-only", action="store_true", default=None, help="use all 8 bits, for processors with "
-                       "VNNI (or Arm's) only: on others the results are wrong")
+                       "VNNI (or Arm's) only: on others the results may be wrong")
 
 
 def _check_export(args: argparse.Namespace) -> None:
@@ -104,7 +104,7 @@ def _check_int8(args: argparse.Namespace) -> None:
 
 
 def add_import(add: Callable) -> None:
-    command = add("import", "weights that were trained in PyTorch, back as symbol JSON and parameters",
+    command = add("import", "bring weights that were trained in PyTorch back to MXNet",
                   "Bring a net home that gluonops export --torch has written to the folder PORT, and that was trained "
                   "in PyTorch. Its graph, names and losses are those of the net that was exported. The net runs in "
                   "PyTorch and in MXNet, and both are compared before a file is written. This runs the code in "
@@ -116,14 +116,15 @@ def add_import(add: Callable) -> None:
                          "and PREFIX-0000.params")
     command.add_argument("--backend", default="builtin", choices=BACKENDS,
                          help="what operators of gluonops become (default: builtin, which needs no gluonops)")
-    command.add_argument("--force", action="store_true", help="write the files although the comparison shows a "
-                         "difference, which is then a note")
+    command.add_argument("--force", action="store_true", help="write the files even if the comparison shows a "
+                         "difference, and print the difference as a note")
     command.set_defaults(module="import_port")
 
 
 def add_viz(add: Callable) -> None:
-    viz = add("viz", "a picture of an exported net, with shapes on its edges",
-              "Draw an exported net: a box for each layer, shapes on the edges, operators of gluonops marked.")
+    viz = add("viz", "draw a picture of an exported net",
+              "Draw an exported net, with a box for each layer and the shapes on the edges. Operators of gluonops "
+              "are marked.")
     viz.add_argument("source", metavar="IN", help="the exported net, without -symbol.json")
     viz.add_argument("-o", "--output", required=True, action="append", metavar="FILE", help="the picture: .svg, .png "
                      "or .pdf. --output NODE beside it cuts the net at this node, as in gluonops export")
@@ -157,7 +158,7 @@ def _add_resize(command: argparse.ArgumentParser) -> None:
 
 
 def add_convert(add: Callable) -> None:
-    convert = add("convert", "a Darknet network as symbol JSON and parameters, for Module",
+    convert = add("convert", "convert a Darknet network to symbol JSON and parameters",
                   "Write PREFIX-symbol.json and PREFIX-0000.params of a Darknet cfg and its weights.")
     convert.add_argument("cfg", help="Darknet's .cfg")
     convert.add_argument("weights", help="Darknet's .weights")
@@ -183,9 +184,9 @@ def _check_convert(args: argparse.Namespace) -> None:
 def add_on_images(add: Callable, debug: argparse.ArgumentParser) -> None:
     net = ("The first argument is an exported net, PREFIX for PREFIX-symbol.json and PREFIX-0000.params, or an .onnx "
            "file. Or it is a Darknet .cfg, followed by its .weights.")
-    detect = add("detect", "a detector on images: an exported one, or Darknet's",
+    detect = add("detect", "run a detector on images: an exported one, or Darknet's",
                  f"Print what a detector finds in images, and draw it. {net}", parents=[debug])
-    classify = add("classify", "a classifier on images: an exported one, or Darknet's",
+    classify = add("classify", "run a classifier on images: an exported one, or Darknet's",
                    f"Print the most probable classes of images. {net}", parents=[debug])
     for command in (detect, classify):
         command.usage = (f"{command.prog} [options] PREFIX IMAGE ...\n"

@@ -56,9 +56,20 @@ def _meant(name: str) -> str:
         if _plain(name) in (_plain(full), _plain(full.partition(".")[2])):
             operator = block.__module__.split(".")[-2]
             return operator if operator in entries else full
-    known = [*entries, *blocks, *(full.partition(".")[2] for full in blocks)]
     raise OpError("ops", f"there is no operator, layer or loss {name!r}",
-                  perhaps(name, known) or "gluonops ops lists all of them")
+                  _similar(name, [*entries, *blocks]) or "gluonops ops lists all of them")
+
+
+def _similar(name: str, known: list[str]) -> str:
+    """A sentence with the names that have this one as a part, or with the one that is most like it, or ""."""
+    parts = [full for full in known if _plain(name) in _plain(full)]
+    if parts:
+        return f"These have it in their names: {', '.join(parts)}"
+    spellings = {}
+    for full in reversed(known):   # The first of two with one spelling counts.
+        spellings.update({_plain(full): full, _plain(full.rpartition(".")[2]): full})
+    meant = perhaps(_plain(name), spellings)
+    return re.sub("'(.*)'", lambda match: repr(spellings[match[1]]), meant)
 
 
 def _plain(name: str) -> str:

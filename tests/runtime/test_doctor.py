@@ -192,6 +192,11 @@ def test_errors_of_the_command(capsys):
     assert cli.main(["ops", "reorgg"]) == 1
     assert capsys.readouterr().err == ("gluonops.ops: there is no operator, layer or loss 'reorgg'. Perhaps you mean "
                                        "'reorg'.\n")
+    assert cli.main(["ops", "fokal_loss"]) == 1
+    assert capsys.readouterr().err.endswith("Perhaps you mean 'loss.FocalLoss'.\n")
+    assert cli.main(["ops", "Yolo"]) == 1
+    assert capsys.readouterr().err.endswith(
+        "These have it in their names: gaussian_yolo_loss, yolo_loss, loss.GaussianYOLOLoss, loss.YOLOLoss.\n")
     assert cli.main(["ops", "xyz"]) == 1
     assert capsys.readouterr().err.endswith("loss 'xyz'. gluonops ops lists all of them.\n")
     with pytest.raises(gops.OpError):
