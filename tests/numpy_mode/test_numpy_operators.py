@@ -144,7 +144,7 @@ INTEGERS = [
     ("_npi_full_like", [(MAT, N)], {"fill_value": 3}), ("_npi_einsum", [(MAT, N), ((3, 2), N)],
                                                          {"num_args": 2, "subscripts": "ij,jk->ik"}),
 ]
-# Shapes that no whole net can be exported with: their rules alone.
+# Shapes that no whole net can be exported with, but called: see test_numpy_exports. Here are their rules alone.
 EMPTY = [
     ("_npi_add", [((0, 3), F), (ROW, F)], {}), ("_np_sum", [((0, 3), F)], {"axis": 0}), ("_np_sum", [((0, 3), F)], {}),
     ("_np_reshape", [((0, 3), F)], {"newshape": (0, 5)}), ("_npx_reshape", [((0, 3), F)], {"newshape": (-2, -4)}),
