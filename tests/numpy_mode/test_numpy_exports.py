@@ -1,7 +1,9 @@
 """Nets as the book writes them leave NumPy mode: symbol JSON, ONNX and PyTorch, in each mode, from net and files."""
+import importlib.util
 import json
 import re
 import runpy
+import types
 
 import book_nets
 import gluonops as gops
@@ -278,7 +280,7 @@ def test_shapes_that_do_not_follow_from_one_axis(make, numpy_mode, tmp_path):
     export.torch(net, tmp_path / "port", (4, 2, 3))
 
 
-# Operators that MXNet computes of an empty batch; see the page for those that differ.
+# Operators of an empty batch; see the page for those of which MXNet and the targets make other numbers.
 OF_EMPTY = {
     "elements": lambda F, x: (x * 2 + 1, x > 0, F.np.where(x > 0, x, x * 2), F.npx.softmax(x)),
     "a number": lambda F, x: F.np.sum(x),
@@ -308,15 +310,20 @@ def in_torch(folder, *inputs):
 
 @pytest.mark.parametrize("name", OF_EMPTY)
 def test_an_empty_batch(name, numpy_mode, tmp_path):
-    """Shapes, types and numbers of what is computed of no images are MXNet's."""
+    """Shapes, types and numbers of what is computed of no images are NumPy's.
+
+    MXNet's are the same, but a run of them makes later calls of MXNet in the same process fail.
+    """
     net, empty = OfEmpty(OF_EMPTY[name]), np.zeros((0, 3, 4), "float32")
-    expected = net(mx.np.array(empty))
-    expected = [each.asnumpy() for each in (expected if isinstance(expected, (list, tuple)) else [expected])]
-    path = export.onnx(net, str(tmp_path / "net.onnx"), (2, 3, 4))
-    is_close(in_onnxruntime(path, [empty]), expected)
-    pytest.importorskip("torch")
-    export.torch(net, tmp_path / "port", (2, 3, 4))
-    is_close(in_torch(tmp_path / "port", empty), expected)
+    found = [in_onnxruntime(export.onnx(net, str(tmp_path / "net.onnx"), (2, 3, 4)), [empty])]
+    if importlib.util.find_spec("torch"):
+        export.torch(net, tmp_path / "port", (2, 3, 4))
+        found.append(in_torch(tmp_path / "port", empty))
+    npx_of_numpy = types.SimpleNamespace(softmax=lambda x: x, reshape=lambda x, codes: x.reshape(0, 12))
+    expected = OF_EMPTY[name](types.SimpleNamespace(np=np, npx=npx_of_numpy), empty)
+    expected = [np.asarray(each) for each in (expected if isinstance(expected, tuple) else [expected])]
+    for each in found:
+        is_close(each, expected)
 
 
 @pytest.mark.parametrize("name", ["mlp", "lenet", "resnet", "densenet", "attention"])
