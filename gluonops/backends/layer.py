@@ -25,13 +25,13 @@ class EitherModeBlock(HybridBlock):
         super().__init_subclass__(**kwargs)
         body = vars(cls).get("hybrid_forward")
         if body is not None:
-            cls.hybrid_forward = _in_either_mode(body)
+            cls.hybrid_forward = in_either_mode(body)
 
 
-def _in_either_mode(body: Callable) -> Callable:
-    """The ``hybrid_forward`` of a block in both modes."""
+def in_either_mode(body: Callable) -> Callable:
+    """The ``hybrid_forward`` of a block in both modes, from one for legacy arrays and symbols."""
     @functools.wraps(body)
-    def hybrid_forward(self: EitherModeBlock, F: Any, *inputs: Any, **parameters: Any) -> Any:
+    def hybrid_forward(self: HybridBlock, F: Any, *inputs: Any, **parameters: Any) -> Any:
         if not is_np_array():
             return body(self, F, *inputs, **parameters)
         numpy_mode.check_inputs(self.name, inputs)
@@ -42,19 +42,22 @@ def _in_either_mode(body: Callable) -> Callable:
     return hybrid_forward
 
 
-def _seen_by_body(block: EitherModeBlock) -> EitherModeBlock:
+def _seen_by_body(block: Block) -> Block:
     """The block as its own body sees it in NumPy mode: its children take legacy arrays."""
-    if not block._children:
-        return block
-    view = object.__new__(_view_class(type(block)))
+    return view_of(block, _view_class(type(block))) if block._children else block
+
+
+def view_of(block: Block, cls: type[Block]) -> Block:
+    """An object of another class with the attributes of a block."""
+    view = object.__new__(cls)
     object.__setattr__(view, "__dict__", block.__dict__)
     return view
 
 
 @functools.cache
-def _view_class(cls: type[EitherModeBlock]) -> type[EitherModeBlock]:
-    """A subclass whose attributes are those of the block, with each child as :class:`_Child`."""
-    def __getattribute__(self: EitherModeBlock, name: str) -> Any:
+def _view_class(cls: type[Block]) -> type[Block]:
+    """A subclass whose attributes are those of the block, with each child as :class:`Child`."""
+    def __getattribute__(self: Block, name: str) -> Any:
         return _wrapped(object.__getattribute__(self, name))
 
     return type(cls.__name__, (cls,), {"__getattribute__": __getattribute__, "__module__": cls.__module__,
@@ -64,7 +67,7 @@ def _view_class(cls: type[EitherModeBlock]) -> type[EitherModeBlock]:
 def _wrapped(value: Any) -> Any:
     """A child, or children in a collection, as a body calls them."""
     if isinstance(value, Block):
-        return _Child(value)
+        return Child(value)
     if type(value) in (list, tuple):
         return type(value)(map(_wrapped, value)) if any(isinstance(item, Block) for item in value) else value
     if isinstance(value, dict) and any(isinstance(item, Block) for item in value.values()):
@@ -72,7 +75,7 @@ def _wrapped(value: Any) -> Any:
     return value
 
 
-class _Child:
+class Child:
     """A child that takes and returns legacy arrays, and itself runs in NumPy mode."""
 
     def __init__(self, block: Block):

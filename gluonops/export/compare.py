@@ -204,6 +204,8 @@ def check_comparable(graph: Graph) -> None:
     for node in graph.nodes():
         if is_random(node):
             raise Obstacle(f"the node {node.name!r} draws random numbers")
+        if node.op == "RNN" and node.flag("use_sequence_length"):
+            raise Obstacle(f"the node {node.name!r} has use_sequence_length, which MXNet ignores on a CPU")
         if node.attrs.get("projection_size", "None") != "None":   # it crashes on a CPU
             raise Obstacle(f"the node {node.name!r} has projection_size, which MXNet computes on a GPU only")
 

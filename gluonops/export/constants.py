@@ -87,6 +87,15 @@ def constants(graph: Graph, values: Arrays, sizes: Sizes) -> tuple[set[Node], di
     return constant, dict(zip(outputs, evaluate(outputs, values, graph.attrs)))
 
 
+def has_open_size(node: Node) -> bool:
+    """Whether a node makes an array of which MXNet infers a size: that of a recurrent layer's first states.
+
+    The size is 0, or -1 with NumPy's shapes. NumPy's operators have sizes of 0 that are meant so.
+    """
+    sizes = re.findall(r"-?\d+", node.attrs.get("shape", ""))
+    return not node.op.startswith("_npi_") and not {"0", "-1"}.isdisjoint(sizes)
+
+
 def is_random(node: Node) -> bool:
     """Whether a node draws random numbers, at inference too."""
     return traits_of(node).draws or (node.op == "Dropout" and attributes_of(node)["mode"] == "always")
@@ -98,13 +107,9 @@ def _shape_inputs(node: Node) -> list[int]:
 
 
 def _is_constant(node: Node, constant: set[Node], sizes: Sizes) -> bool:
-    """Whether a node reads constant values, and shapes that do not depend on the batch size.
-
-    MXNet infers a shape with a 0, and the length of an ``_arange`` with ``infer_range``, from the nodes that read it.
-    """
-    is_open = "0" in re.findall(r"\d+", node.attrs.get("shape", "")) or node.flag("infer_range")
-    if not node.inputs and is_open:
-        return False
+    """Whether a node reads constant values, and shapes that do not depend on the batch size."""
+    if not node.inputs and (has_open_size(node) or node.flag("infer_range")):
+        return False   # MXNet infers the rest of its shape from the nodes that read it.
     shape_inputs = _shape_inputs(node)
     read = {source for position, (source, _) in enumerate(node.inputs) if position not in shape_inputs}
     if not read <= constant:

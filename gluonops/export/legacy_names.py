@@ -2,10 +2,12 @@
 from __future__ import annotations
 
 import contextlib
+import re
 
 import numpy as np
 
 from . import rules
+from .constants import has_open_size
 from .graph import Entry, Graph, Node, is_mark
 from .operators.attributes import attributes_of
 from .operators.siblings import SIBLINGS, Known, Sibling
@@ -23,6 +25,7 @@ def write_legacy_names(graph: Graph, shapes: Shapes, types: dict[str, np.dtype],
     """
     if not graph.is_numpy:
         return
+    repair_shapes(graph)
     found, kinds = _inferred(graph, shapes), known_types(graph, types)
     larger = _inferred(graph, {**shapes, **{name: (shape[0] + 1, *shape[1:]) for name, shape in inputs.items()}})
     for node in graph.nodes():
@@ -31,6 +34,28 @@ def write_legacy_names(graph: Graph, shapes: Shapes, types: dict[str, np.dtype],
             _write(graph, node, made, kinds)
     if found and not any(shape == () or 0 in shape for shape in found.values() if shape is not None):
         del graph.attrs[ATTRIBUTE]
+        for node in graph.nodes():
+            if node.op == "_zeros":   # The state of a cell, too.
+                node.attrs["shape"] = node.attrs["shape"].replace("-1", "0")
+
+
+def repair_shapes(graph: Graph) -> None:
+    """Let MXNet infer the shapes of a graph from NumPy mode where it fails, in place.
+
+    Gluon writes a size of 0 for the batch of the first states of recurrent layers, which MXNet infers in legacy mode.
+    With NumPy's shapes 0 is a size, and MXNet infers -1. A concatenation without an axis flattens its inputs; MXNet
+    writes the flat shapes into these.
+    """
+    for node in graph.nodes() if graph.is_numpy else ():
+        states = node.inputs[2:] if node.op == "RNN" else []
+        for state, _ in states:
+            if state.op == "_zeros" and has_open_size(state):
+                state.attrs["shape"] = re.sub(r"\b0\b", "-1", state.attrs["shape"])
+        if node.op == "_npi_concatenate" and node.attrs.get("axis") == "None":
+            marks = {name: text for name, text in node.attrs.items() if is_mark(name)}
+            node.attrs["axis"] = "0"
+            node.inputs = [(Node("_np_reshape", graph.free_name(f"{node.name}_flat{place}"),
+                                 {"newshape": "-1", **marks}, [entry]), 0) for place, entry in enumerate(node.inputs)]
 
 
 def _inferred(graph: Graph, shapes: Shapes) -> Found:

@@ -278,6 +278,10 @@ class ExportedModel:
             model.metadata["dtype"] = dtype
         return model
 
+    def fixed_batch(self) -> int | None:
+        """The batch size that a recorded net is fixed to; None if it takes any."""
+        return next(iter(self.inputs.values()))[0] if self.graph.has_fixed_batch() else None
+
     def has_label(self) -> bool:
         """Whether an input is a label. Then the graph is for training."""
         return bool(self.labels())

@@ -6,7 +6,7 @@ import os
 import pathlib
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import mxnet as mx
 import numpy as np
@@ -42,8 +42,8 @@ class Layer:
     attributes: str
 
 
-def picture(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLike, data_shape: DataShape | None = None,
-            epoch: int | None = None, dtype: str | None = None, outputs: Iterable[str] = ()) -> str:
+def picture(net: mx.gluon.Block | str | os.PathLike, path: str | os.PathLike, data_shape: DataShape | None = None,
+            epoch: int | None = None, dtype: str | None = None, outputs: Iterable[str] = (), inputs: Any = None) -> str:
     """Draw a net.
 
     Batch norms and activations share the box of the layer in front of them. Parameters are not drawn, nor is what is
@@ -52,8 +52,8 @@ def picture(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLi
 
     Parameters
     ----------
-    net, data_shape, epoch, dtype, outputs
-        As in :func:`gluonops.export.onnx`.
+    net, data_shape, epoch, dtype, outputs, inputs
+        As in :func:`gluonops.export.onnx`. Of a Block that cannot be hybridized, a run with ``inputs`` is drawn.
     path : str or os.PathLike
         The picture: svg, png or pdf.
 
@@ -78,7 +78,7 @@ def picture(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLi
                       "Run: pip install 'gluonops[picture]', or: pip install matplotlib grandalf") from error
     from .drawing import arrange, draw
 
-    model = ExportedModel.of(WHERE, net, data_shape, epoch, dtype, outputs)
+    model = ExportedModel.of(WHERE, net, data_shape, epoch, dtype, outputs, inputs=inputs)
     boxes, edges = _boxes_and_edges(model.graph, model.parameters, _sizes(model))
     routes = arrange(boxes, edges)
     replace(WHERE, {path: lambda name: draw(boxes, routes, name, ending)})

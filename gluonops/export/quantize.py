@@ -18,10 +18,9 @@ from .metadata import metadata_of_int8
 from .model import ExportedModel
 from .onnx.model import opset_of
 from .onnx.quantize import Quantization
-from .onnx.session import session
 from .onnx.write import check_onnx, save, serialized
 from .operators.eight_bits import is_of_8_bits
-from .quantization.batches import as_arrays, named, split
+from .quantization.batches import IMAGES, as_arrays, named, split
 from .quantization.calibration import METHODS, Statistics, check_method
 from .quantization.layers import (
     ALL,
@@ -34,6 +33,7 @@ from .quantization.layers import (
 )
 from .quantization.running import Batch, Runner, errors_of_layers, explained, relative_error, run, simulated
 from .quantization.verdict import check_outputs, check_result
+from .sides import InOnnxruntime
 from .warning import warn_of_losses
 
 WHERE = "export.quantize"
@@ -82,12 +82,12 @@ class Quantized:
 
 
 @explained(WHERE)
-def quantize(net: mx.gluon.HybridBlock | str | os.PathLike, prefix: str | os.PathLike | None, calibration: Any,
+def quantize(net: mx.gluon.Block | str | os.PathLike, prefix: str | os.PathLike | None, calibration: Any,
              held_out: Any = None, *, onnx: str | os.PathLike | None = None, method: str | None = None,
              percentile: float = 99.99, keep: Iterable[str] = (), layer_limit: float = 0.05,
              limit: float | None = None, score: Callable[[Predict], float] | None = None, epoch: int | None = None,
              opset: int | None = None, storage: str = "int8", vnni_only: bool = False,
-             outputs: Iterable[str] = ()) -> Quantized:
+             outputs: Iterable[str] = (), inputs: Any = None) -> Quantized:
     """Write a net with 8-bit convolutions and dense layers: as symbol JSON for MXNet on the CPU, as ONNX, or both.
 
     Losses are removed and batch norms are folded. The range of every tensor comes from the calibration data. Weights
@@ -105,7 +105,7 @@ def quantize(net: mx.gluon.HybridBlock | str | os.PathLike, prefix: str | os.Pat
 
     Parameters
     ----------
-    net : HybridBlock, str or os.PathLike
+    net : HybridBlock, Block, str or os.PathLike
         An initialized net; or the path, without ``-symbol.json``, of an exported one. float32.
     prefix : str, os.PathLike or None
         Path of ``prefix-symbol.json`` and ``prefix-0000.params``; None to write only ONNX. The folder must exist.
@@ -135,8 +135,9 @@ def quantize(net: mx.gluon.HybridBlock | str | os.PathLike, prefix: str | os.Pat
         Takes a function ``predict(data)`` and returns a number, larger for better: accuracy, or mAP. ``predict`` takes
         an array (or a dict of them) and returns the output in NumPy, or a list of several. Called once for the float
         net and for each result.
-    epoch, opset, outputs
-        As in :func:`gluonops.export.onnx`.
+    epoch, opset, outputs, inputs
+        As in :func:`gluonops.export.onnx`. A net that is recorded with `inputs` may take their batch size alone. Then
+        the examples are cut into batches of that size, and the rest of a batch is left out.
     storage : {'int8', 'float32'}, default 'int8'
         Type of the weights in the ``.params``. With ``float32`` the file is as large as before and holds the same
         integers, for programs that do not convert types.
@@ -156,8 +157,13 @@ def quantize(net: mx.gluon.HybridBlock | str | os.PathLike, prefix: str | os.Pat
         float32; `keep` names a layer that there is not; data or files do not fit. Nothing is written then.
     """
     _check_options(prefix, onnx, method, percentile, opset, storage, layer_limit=layer_limit, limit=limit)
-    given, held = split(as_arrays("calibration", calibration), held_out)
-    model = _float_model(net, given[0], epoch, outputs)
+    if inputs is None:
+        given, held = split(as_arrays("calibration", calibration), held_out)
+        model = _float_model(net, epoch, outputs, data_shape=_shapes_of(given[0]))
+    else:
+        model = _float_model(net, epoch, outputs, inputs=inputs)
+        size = model.fixed_batch()
+        given, held = split(as_arrays("calibration", calibration, size), held_out, size)
     given, held = named(given, model), named(held, model)
     measured, tried = steady(model), given[:SENSITIVITY_BATCHES]
     expected = run(measured, held)
@@ -196,7 +202,8 @@ def _made(model: ExportedModel, measured: ExportedModel, quantization: Quantizat
         net.metadata.update(metadata_of_int8(layers, vnni_only))
         if name == MXNET:
             return passes.quantize(net, quantization.ranges, layers, vnni_only)
-        return b"".join(serialized(net, True, opset_of(model.graph, opset), {}, quantization))
+        takes_any_batch = model.fixed_batch() is None
+        return b"".join(serialized(net, takes_any_batch, opset_of(model.graph, opset), {}, quantization))
 
     made = {name: make(name, model) for name in names}
     return made, made if measured is model else {name: make(name, measured) for name in names}
@@ -206,8 +213,8 @@ def _runner(net: Net) -> Callable[[Batch], list[np.ndarray]]:
     """A function from a batch to the outputs of a net."""
     if isinstance(net, ExportedModel):
         return Runner.of(net)
-    opened = session(net, WHERE)
-    return lambda batch: opened.run(None, {name: value.asnumpy() for name, value in batch.items()})
+    opened = InOnnxruntime(WHERE, net)
+    return lambda batch: opened({name: value.asnumpy() for name, value in batch.items()})
 
 
 def _write(net: Net, path: str, storage: str) -> tuple[str, ...]:
@@ -236,10 +243,15 @@ def _check_options(prefix, onnx, method, percentile, opset, storage, **limits):
             raise OpError(WHERE, f"{name} is {value!r}; expected a number of at least 0", "Pass for instance 0.05")
 
 
-def _float_model(net, batch, epoch, outputs):
-    """The net as MXNet's operators for inference, batch norms folded."""
+def _shapes_of(batch):
+    """The shapes of one example of a batch: by name, or of the only input."""
     shapes = {name: (1, *array.shape[1:]) for name, array in batch.items()}
-    model = ExportedModel.of(WHERE, net, shapes.get(None, shapes), epoch, outputs=outputs)
+    return shapes.get(None, shapes)
+
+
+def _float_model(net, epoch, outputs, **sizes):
+    """The net as MXNet's operators for inference, batch norms folded. ``sizes``: ``data_shape`` or ``inputs``."""
+    model = ExportedModel.of(WHERE, net, epoch=epoch, outputs=outputs, **sizes)
     if any(is_of_8_bits(node.op) for node in model.graph.nodes()):
         raise OpError(WHERE, "the net is quantized already", "Pass the float net")
     if model.metadata["dtype"] != "float32":
@@ -293,7 +305,8 @@ def _choose(model, errors, keep, layer_limit):
 def _predict(runner, model):
     """The function that a score calls."""
     def predict(data):
-        outputs = map(runner, named(as_arrays("the argument of predict", data), model))
-        joined = [np.concatenate(parts) for parts in zip(*outputs)]
+        size = model.fixed_batch()
+        batches = as_arrays("the argument of predict", data, size or IMAGES)
+        joined = [np.concatenate(parts) for parts in zip(*map(runner, named(batches, model)))]
         return joined[0] if len(joined) == 1 else joined
     return predict

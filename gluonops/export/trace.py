@@ -22,7 +22,7 @@ from ..contract.errors import OpError
 from .canonical import canonicalize_graph
 from .graph import Graph
 from .labels import ends_in_softmax
-from .legacy_names import write_legacy_names
+from .legacy_names import repair_shapes, write_legacy_names
 from .metadata import metadata_of
 from .recording import check_initialized
 from .sizes import DataShape, Shapes, input_shapes, known_shapes, last_line, mismatch_reason, type_mismatch, type_name
@@ -66,6 +66,7 @@ def _traced(where: str, net: mx.gluon.HybridBlock, shapes: Shapes, dtype: str | 
     if not names & shapes.keys():
         raise OpError(where, f"no output of {type(net).__name__} depends on an input ({', '.join(shapes)})",
                       "Return what the net computes of its inputs")
+    repair_shapes(graph)
     all_shapes = {**{name: value.shape for name, value in values.items()}, **shapes}
     all_types = {**{name: value.dtype for name, value in values.items()}, **dict.fromkeys(shapes, np.dtype(dtype))}
     if not keeps_numpy:

@@ -1,4 +1,4 @@
-"""The layers: one HybridBlock per operator, compositions that own no kernel, and ``replace`` for nets that exist."""
+"""The layers: one HybridBlock per operator, compositions that own no kernel, and two functions for nets that exist."""
 # A line here adds a layer. `import X as X` tells readers, linters and type checkers that the name is exported.
 from ..ops.abs.block import Abs as Abs
 from ..ops.box_iou.block import BoxIoU as BoxIoU
@@ -18,6 +18,7 @@ from ..ops.tile.block import Tile as Tile
 from .arcface_head import ArcFaceHead as ArcFaceHead
 from .blur_pool import BlurPool as BlurPool
 from .drop_block import DropBlock as DropBlock
+from .numpy_layers import for_numpy as for_numpy
 from .pixel_shuffle import PixelShuffle as PixelShuffle
 from .pixel_shuffle import PixelUnshuffle as PixelUnshuffle
 from .replacing import replace as replace
@@ -26,4 +27,4 @@ from .squeeze_excite import SqueezeExcite as SqueezeExcite
 
 # For `import *`. Type checkers follow the imports: a computed `__all__` would be an empty one to them.
 globals()["__all__"] = sorted(name for name, value in list(globals().items())
-                              if isinstance(value, type) or value is replace)
+                              if isinstance(value, type) or value in (for_numpy, replace))

@@ -591,3 +591,54 @@ def test_an_array_of_mx_np_given_to_a_legacy_net():
     net.initialize()
     with pytest.raises(OpError, match="is an array of mx.np, and NumPy mode is off"):
         ExportedModel.from_net(net, inputs=mx.np.ones((2, 3)))
+
+
+def test_a_plain_block_in_8_bits(tmp_path, rng):
+    """In both formats, close to the float net, from a recording that takes any batch."""
+    pytest.importorskip("onnxruntime")
+    net, inputs = made("tiny_ssd", rng)
+    images = rng.randn(12, 3, 32, 32).astype("float32")
+    result = gops.export.quantize(net, tmp_path / "net", images, onnx=tmp_path / "net.onnx", inputs=inputs)
+    assert sum(layer.is_quantized for layer in result.layers) == 9
+    assert set(result.errors) == {"MXNet", "ONNX"} and max(result.errors.values()) < 0.05
+    model = ExportedModel.from_files(tmp_path / "net")
+    assert list(model.inputs) == ["x"]
+
+
+def fixed_batch(self, words, lengths):
+    """Its loop over the rows is unrolled."""
+    rows = [row.expand_dims(0) for row in self.layers[0](words)]
+    return self.layers[1](nd.SequenceMask(nd.concat(*rows, dim=0), lengths, True, axis=1).mean(axis=1))
+
+
+@pytest.mark.filterwarnings("ignore:.*a size of 3 in axis 0:gluonops.export.ExportWarning")
+def test_a_net_of_integers_and_of_one_batch_size_in_8_bits(tmp_path, rng):
+    """Its inputs of integers are those of the ONNX file. Its examples are cut into batches of the size that it takes,
+    and the shape of a weight is not known before it is recorded."""
+    ort = pytest.importorskip("onnxruntime")
+    net = Plain(fixed_batch, nn.Embedding(20, 6), nn.Dense(4))
+    net.initialize(mx.init.Uniform(1))
+    data = {"data0": rng.randint(0, 20, (15, 5)), "data1": rng.randint(1, 5, (15,))}
+    inputs = nd.array(data["data0"][:3]), nd.array(data["data1"][:3], dtype="int32")
+
+    def count(predict):
+        return len(predict({name: each[:6] for name, each in data.items()}))
+
+    result = gops.export.quantize(net, tmp_path / "net", data, onnx=tmp_path / "net.onnx", inputs=inputs, limit=0.1,
+                                  score=count)
+    assert set(result.scores.values()) == {6}
+    session = ort.InferenceSession(str(tmp_path / "net.onnx"), providers=["CPUExecutionProvider"])
+    assert [(one.shape, one.type) for one in session.get_inputs()] == [
+        ([3, 5], "tensor(float)"), ([3], "tensor(int32)")]
+    few = {name: each[:5] for name, each in data.items()}
+    with pytest.raises(OpError, match="has 3 examples; expected more than 5"):
+        gops.export.quantize(net, None, few, onnx=tmp_path / "x.onnx", inputs=inputs)
+
+
+def test_a_picture_of_a_plain_block(tmp_path, rng):
+    pytest.importorskip("grandalf")
+    net, inputs = made("text_cnn", rng)
+    text = pathlib.Path(gops.export.picture(net, tmp_path / "net.svg", inputs=inputs)).read_text(encoding="utf-8")
+    assert text.count(">Embedding") == 2 and text.count(">Convolution") == 3
+    with pytest.raises(OpError, match="inputs and data_shape are both given"):
+        gops.export.picture(net, tmp_path / "net.svg", (2, 9), inputs=inputs)

@@ -1,6 +1,9 @@
 """Nets as the book writes them leave NumPy mode: symbol JSON, ONNX and PyTorch, in each mode, from net and files."""
+import importlib.util
 import json
 import re
+import runpy
+import types
 
 import book_nets
 import gluonops as gops
@@ -244,3 +247,92 @@ def test_nets_that_no_mode_runs(make, numpy_mode, tmp_path):
         with pytest.raises(gops.OpError, match=WRONG[make]):
             function(net, str(tmp_path / name), (2, 3, 8, 8))
     assert list(tmp_path.iterdir()) == []
+
+
+class Forgotten(gluon.HybridBlock):
+    """MXNet writes other shapes into the inputs of a dstack, and of a concatenation without an axis."""
+
+    def hybrid_forward(self, F, x):
+        return F.np.concatenate([x, x], axis=None), F.np.dstack([x, x]), F.np.sort(x, axis=-1)
+
+
+class Rows(gluon.HybridBlock):
+    """Rows of six numbers, of which there are as many as the free sizes of the input make."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = nn.Dense(4)
+
+    def hybrid_forward(self, F, x):
+        return self.dense(F.np.reshape(x, (-1, 6)))
+
+
+@pytest.mark.parametrize("make", [Forgotten, Rows])
+def test_shapes_that_do_not_follow_from_one_axis(make, numpy_mode, tmp_path):
+    """The comparison of the export to PyTorch runs other sizes as well."""
+    net, x = make(), mx.np.arange(24).reshape(4, 2, 3).astype("float32")
+    net.initialize()
+    expected = net(x)
+    expected = [each.asnumpy() for each in (expected if isinstance(expected, (list, tuple)) else [expected])]
+    export.symbol(net, tmp_path / "net", (4, 2, 3))
+    is_close(in_onnxruntime(export.onnx(net, str(tmp_path / "net.onnx"), (4, 2, 3)), [x.asnumpy()]), expected)
+    pytest.importorskip("torch")
+    export.torch(net, tmp_path / "port", (4, 2, 3))
+
+
+# Operators of an empty batch; see the page for those of which MXNet and the targets make other numbers.
+OF_EMPTY = {
+    "elements": lambda F, x: (x * 2 + 1, x > 0, F.np.where(x > 0, x, x * 2), F.npx.softmax(x)),
+    "a number": lambda F, x: F.np.sum(x),
+    "reductions": lambda F, x: (F.np.sum(x, axis=0), F.np.mean(x, axis=(1, 2)), F.np.max(x, axis=1),
+                                F.np.argmax(x, axis=1)),
+    "shapes": lambda F, x: (F.np.transpose(x, (2, 0, 1)), F.np.roll(x, 1, axis=1), F.np.repeat(x, 2, axis=0), x[:, 1:],
+                            F.npx.reshape(x, (-2, -5)), F.np.reshape(x, (-1, 12))),
+    "parts": lambda F, x: (F.np.concatenate([x, x], axis=0), F.np.stack([x, x], axis=1), F.np.split(x, 3, axis=1)[1]),
+    "products": lambda F, x: (F.np.matmul(x, F.np.swapaxes(x, 1, 2)), F.np.tensordot(x, x, axes=([0], [0]))),
+}
+
+
+class OfEmpty(gluon.HybridBlock):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def hybrid_forward(self, F, x):
+        return self.function(F, x)
+
+
+def in_torch(folder, *inputs):
+    torch = pytest.importorskip("torch")
+    found = runpy.run_path(str(folder / "net.py"))["load"]()(*map(torch.from_numpy, inputs))
+    return [each.detach().numpy() for each in (found if isinstance(found, (list, tuple)) else [found])]
+
+
+@pytest.mark.parametrize("name", OF_EMPTY)
+def test_an_empty_batch(name, numpy_mode, tmp_path):
+    """Shapes, types and numbers of what is computed of no images are NumPy's.
+
+    MXNet's are the same, but a run of them makes later calls of MXNet in the same process fail.
+    """
+    net, empty = OfEmpty(OF_EMPTY[name]), np.zeros((0, 3, 4), "float32")
+    found = [in_onnxruntime(export.onnx(net, str(tmp_path / "net.onnx"), (2, 3, 4)), [empty])]
+    if importlib.util.find_spec("torch"):
+        export.torch(net, tmp_path / "port", (2, 3, 4))
+        found.append(in_torch(tmp_path / "port", empty))
+    npx_of_numpy = types.SimpleNamespace(softmax=lambda x: x, reshape=lambda x, codes: x.reshape(0, 12))
+    expected = OF_EMPTY[name](types.SimpleNamespace(np=np, npx=npx_of_numpy), empty)
+    expected = [np.asarray(each) for each in (expected if isinstance(expected, tuple) else [expected])]
+    for each in found:
+        is_close(each, expected)
+
+
+@pytest.mark.parametrize("name", ["mlp", "lenet", "resnet", "densenet", "attention"])
+def test_an_empty_batch_of_whole_nets(name, numpy_mode, tmp_path):
+    """MXNet has no dense layer and no convolution of it; both targets have."""
+    net, (x,), (expected,), shapes = book_nets.made(name)
+    empty, shape = x[:0], (0, *expected.shape[1:])
+    found, = in_onnxruntime(export.onnx(net, str(tmp_path / "net.onnx"), shapes), [empty])
+    assert found.shape == shape
+    pytest.importorskip("torch")
+    export.torch(net, tmp_path / "port", shapes)
+    assert in_torch(tmp_path / "port", empty)[0].shape == shape

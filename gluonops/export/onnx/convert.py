@@ -13,10 +13,10 @@ import numpy as np
 from ...contract.errors import OpError
 from ..constants import constants
 from ..graph import INPUT_TYPE, Entry, Graph, Node, kind
+from ..loops import unroll, without_branches
 from ..model import ExportedModel
 from ..operators.registry import operator_of, traits_of
 from ..sizes import Sizes
-from .loops import unroll, without_branches
 from .model import CONVERTERS, Call, Model, Tensor, refusal
 from .quantize import Quantization, Quantizer
 
@@ -38,12 +38,12 @@ def convert(exported: ExportedModel, dynamic_batch: bool, opset: int, metadata: 
     """
     exported = exported.copy()
     graph = exported.graph
-    without_branches(graph)
+    without_branches(graph, refusal)
     values = exported.parameters
     variables = set(graph.variables())
     shapes = {name: shape for name, shape in exported.inputs.items() if name in variables}
     sizes = Sizes(graph, shapes, values, exported.metadata["dtype"], dynamic_batch)
-    while unroll(graph, sizes):
+    while unroll(graph, sizes, refusal):
         sizes = Sizes(graph, shapes, values, exported.metadata["dtype"], dynamic_batch)
     constant, constant_values = constants(graph, values, sizes)
     live = _live(graph, constant)

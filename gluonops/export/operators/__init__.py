@@ -64,6 +64,8 @@ from . import (  # noqa: F401  (the families fill the tables)
     normalization,
     numpy_arithmetic,
     numpy_arrays,
+    numpy_products,
+    numpy_reductions,
     parts,
     pooling,
     recurrent,

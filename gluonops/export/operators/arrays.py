@@ -99,7 +99,8 @@ def _(call: TorchCall) -> str:
     else:
         sizes = new
     keeps_first = call.shape[0] == call.shapes[0][0] and (0 in call.free_output) == (0 in call.free[0])
-    if len(sizes) == 2 and call.ndim > 1 and keeps_first:
+    is_rest_free = bool(call.free[0] - {0})
+    if len(sizes) == 2 and call.ndim > 1 and keeps_first and is_rest_free == (1 in call.free_output):
         return "{0}.flatten(1)"
     return f"{{0}}.reshape({', '.join(map(str, sizes))})"
 

@@ -7,7 +7,7 @@ import operator
 import numpy as np
 
 from .registry import VALUES, OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch, traits, types, values
-from .shapes import Call, Misfit, Shape
+from .shapes import OPEN, Call, Misfit, Shape
 
 traits("broadcast_axis", "broadcast_like", "broadcast_to", "repeat", "tile", moves=True)
 traits("broadcast_axis", "broadcast_to", acts_as="broadcast")
@@ -33,7 +33,8 @@ def _(call: Call, *, shape, dtype, value) -> np.ndarray:
 
 @shape("_full", "_ones", "_zeros")
 def _(call: Call, *, shape) -> Shape:
-    return shape
+    """With NumPy's shapes -1 is a size that its readers tell."""
+    return tuple(OPEN if size == -1 else size for size in shape)
 
 
 @shape("ones_like", "zeros_like")
@@ -248,9 +249,11 @@ def _(call: Call, data: Shape, *, repeats, axis) -> Shape:
 
 @onnx("repeat")
 def _(call: OnnxCall, data: Tensor, *, repeats, axis) -> Tensor:
+    """Without an axis it repeats all elements."""
     sizes = call.shapes[0]
     if axis is None:
-        raise call.refuse("repeats the flattened batch; expected an axis")
+        flat = data if len(sizes) == 1 else data.reshape((-1,))
+        return flat.unsqueeze(1).apply("Tile", call.model.ints(1, repeats)).reshape(call.shape)
     new_axis = axis % len(sizes) + 1
     value = data.reshape(sizes[:new_axis] + (1,) + sizes[new_axis:])
     counts = [1] * (len(sizes) + 1)
@@ -260,7 +263,7 @@ def _(call: OnnxCall, data: Tensor, *, repeats, axis) -> Tensor:
 
 @torch("repeat")
 def _(call: TorchCall, *, repeats, axis) -> str:
-    return f"{{0}}.repeat_interleave({repeats}, {call.from_front(axis)})"
+    return f"{{0}}.repeat_interleave({repeats}" + (")" if axis is None else f", {call.from_front(axis)})")
 
 
 @shape("Pad")

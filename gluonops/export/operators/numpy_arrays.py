@@ -1,26 +1,26 @@
-"""MXNet's NumPy operators that move, join, reduce and multiply whole arrays, and those that make some.
+"""MXNet's NumPy operators that move, join, pad and split whole arrays, and those that make some.
 
 A result may be a number, of shape ``()``, where a legacy operator makes a vector of one element.
 """
 from __future__ import annotations
 
 import math
-import string
+from collections.abc import Iterable
 
 import numpy as np
 
 from ..values import NodeValues
 from .forms import Form
-from .numpy_arithmetic import BOOL, FLOAT32, INT64, alike, first, promoted, refuse, truth
+from .numpy_arithmetic import FLOAT32, alike
 from .registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch, traits, types
 from .shapes import Call, Shape
 
-traits("_np_copy", "_np_moveaxis", "_np_squeeze", "_np_transpose", "_npi_broadcast_to", "_npi_flip", moves=True)
+traits("_np_copy", "_np_moveaxis", "_np_roll", "_np_squeeze", "_np_transpose", "_npi_broadcast_to", "_npi_flip",
+       moves=True)
 traits("_npi_broadcast_to", acts_as="broadcast")
 traits("_npi_ones", "_npi_zeros", acts_as="fill")
 traits("_npi_arange", acts_as="arange")
-traits("_npi_concatenate", "_npi_hstack", "_npi_stack", "_npi_vstack", joins=True)
-traits("_npi_argmax", "_npi_argmin", jumps=True, ranks=True, makes_indices=True)
+traits("_npi_concatenate", "_npi_dstack", "_npi_hstack", "_npi_stack", "_npi_vstack", joins=True)
 
 
 # -- what moves elements ------------------------------------------------------------------------------------------
@@ -34,23 +34,24 @@ def _(call: OnnxCall, data: Tensor) -> Tensor:
 
 @shape("_np_squeeze")
 def _(call: Call, data: Shape, *, axis) -> Shape:
-    gone = _axes(call, axis) if axis is not None else [place for place, size in enumerate(data) if size == 1]
+    gone = axes_of(call, axis) if axis is not None else [place for place, size in enumerate(data) if size == 1]
     call.check(all(data[place] == 1 for place in gone), 0, f"a size of 1 along {axis}")
     return tuple(size for place, size in enumerate(data) if place not in gone)
 
 
 @torch("_np_squeeze")
 def _(call: TorchCall, *, axis) -> str:
-    gone = _axes(call, axis) if axis is not None else [place for place, size in enumerate(call.shapes[0]) if size == 1]
-    return "{0}.squeeze(" + (f"{_one(gone)})" if axis is not None or not call.free[0] <= {0} or gone else ")")
+    ones = [place for place, size in enumerate(call.shapes[0]) if size == 1]
+    gone = axes_of(call, axis) if axis is not None else ones
+    return "{0}.squeeze(" + (f"{one_text(gone)})" if axis is not None or not call.free[0] <= {0} or gone else ")")
 
 
-def _one(axes: list[int] | tuple[int, ...]) -> str:
+def one_text(axes: list[int] | tuple[int, ...]) -> str:
     """Axes as a call of torch names them."""
     return str(axes[0]) if len(axes) == 1 else str(tuple(axes))
 
 
-def _axes(call: Call, axis: tuple[int, ...] | None) -> list[int]:
+def axes_of(call: Call, axis: tuple[int, ...] | None) -> list[int]:
     """Axes of the first input, from 0: all if none is named; none of ()."""
     return list(range(len(call.shapes[0]))) if axis is None else sorted({call.from_front(each) for each in axis})
 
@@ -138,6 +139,52 @@ def _(call: TorchCall, *, axis) -> str:
     return f"{{0}}.flip({', '.join(map(str, axis))})"
 
 
+@shape("_np_roll")
+def _(call: Call, data: Shape) -> Shape:
+    return data
+
+
+def _shifts(call: Call, shift: tuple[int, ...], axis: tuple[int, ...] | None) -> dict[int, int]:
+    """How far each axis is rolled. One shift, or one axis, is for all of the others."""
+    places = [call.from_front(each) for each in axis]
+    shift = shift * len(places) if len(shift) == 1 else shift
+    places = places * len(shift) if len(places) == 1 else places
+    rolled = dict.fromkeys(places, 0)
+    for place, each in zip(places, shift):
+        rolled[place] += each
+    return rolled
+
+
+@onnx("_np_roll")
+def _(call: OnnxCall, data: Tensor, *, shift, axis) -> Tensor:
+    """Without an axis the elements are rolled in their order."""
+    shape = call.shapes[0]
+    if axis is None:
+        return _rolled(call, data.reshape((-1,)), 0, math.prod(shape), shift[0]).reshape(shape)
+    for place, each in _shifts(call, shift, axis).items():
+        data = _rolled(call, data, place, shape[place], each)
+    return data
+
+
+def _rolled(call: OnnxCall, data: Tensor, axis: int, size: int, shift: int) -> Tensor:
+    """The last elements along an axis, and then the first ones."""
+    if not isinstance(size, int):
+        raise call.refuse("rolls the batch")
+    shift = shift % size if size else 0
+    if not shift:
+        return data
+    parts = data.cut([axis], [size - shift], [None]), data.cut([axis], [None], [size - shift])
+    return call.model.add("Concat", *parts, axis=axis)
+
+
+@torch("_np_roll")
+def _(call: TorchCall, *, shift, axis) -> str:
+    if axis is None:
+        return f"{{0}}.roll({shift[0]})"
+    rolled = _shifts(call, shift, axis)
+    return f"{{0}}.roll({one_text(list(rolled.values()))}, {one_text(list(rolled))})"
+
+
 # -- what joins and splits ------------------------------------------------------------------------------------------
 @shape("_npi_concatenate")
 def _(call: Call, *parts: Shape, axis) -> Shape:
@@ -181,37 +228,48 @@ def _(call: OnnxCall, *parts: Tensor, axis) -> Tensor:
     return call.model.add("Concat", *(part.unsqueeze(place) for part in parts), axis=place)
 
 
-@shape("_npi_vstack")
-@shape("_npi_hstack", of_columns=True)
-def _(call: Call, *parts: Shape, of_columns=False) -> Shape:
-    """Rows below each other, or columns beside each other; a vector is a row, or has rows of one element."""
-    parts = [_at_least(part, of_columns) for part in parts]
-    place = 1 if of_columns and len(parts[0]) > 1 else 0
+STACKS = ("_npi_vstack", "_npi_hstack", "_npi_dstack")
+
+
+@shape(*STACKS)
+def _(call: Call, *parts: Shape) -> Shape:
+    """Rows below each other, columns beside each other, or matrices behind each other."""
+    parts, place = _at_least(call, parts)
     for position, part in enumerate(parts):
         call.check(part[:place] + part[place + 1:] == parts[0][:place] + parts[0][place + 1:], position, parts[0])
     return (*parts[0][:place], sum(part[place] for part in parts), *parts[0][place + 1:])
 
 
-def _at_least(part: Shape, of_columns: bool) -> Shape:
-    """The shape of a part: an hstack joins vectors at their ends, a vstack makes rows of them."""
-    return (part or (1,)) if of_columns else (1,) * (2 - len(part)) + part
+def _at_least(call: Call, parts: Iterable[Shape]) -> tuple[list[Shape], int]:
+    """The shapes of the parts of a stack with the axes that they lack, and the axis along which it joins them.
+
+    A vector is a row of a vstack, and a row of pixels of a dstack. An hstack joins vectors at their ends.
+    """
+    if call.node.op == "_npi_vstack":
+        return [(1,) * (2 - len(part)) + part for part in parts], 0
+    if call.node.op == "_npi_dstack":
+        return [(1, *part, 1) if len(part) == 1 else part + (1,) * (3 - len(part)) for part in parts], 2
+    parts = [part or (1,) for part in parts]
+    return parts, min(1, len(parts[0]) - 1)
 
 
-@onnx("_npi_vstack", of_columns=False)
-@onnx("_npi_hstack", of_columns=True)
-def _(call: OnnxCall, *parts: Tensor, of_columns) -> Tensor:
-    shapes = [_at_least(part, of_columns) for part in call.shapes]
+@onnx(*STACKS)
+def _(call: OnnxCall, *parts: Tensor) -> Tensor:
+    shapes, place = _at_least(call, call.shapes)
     parts = [part if shape == old else part.reshape(shape) for part, shape, old in zip(parts, shapes, call.shapes)]
-    return call.model.add("Concat", *parts, axis=1 if of_columns and len(shapes[0]) > 1 else 0)
+    return call.model.add("Concat", *parts, axis=place)
 
 
-in_torch("_npi_vstack", "torch.vstack([{*}])")
-in_torch("_npi_hstack", "torch.hstack([{*}])")
+for _name in STACKS:
+    in_torch(_name, f"torch.{_name[len('_npi_'):]}([{{*}}])")
 in_torch("_npi_stack", "torch.stack([{*}], <axis>)")
-types("_npi_concatenate", "_npi_stack", "_npi_vstack", "_npi_hstack")(alike)
+types("_npi_concatenate", "_npi_stack", *STACKS)(alike)
 
 
 # -- borders ----------------------------------------------------------------------------------------------------------
+MODES = {"constant": "constant", "edge": "replicate", "reflect": "reflect"}   # MXNet's word -> torch's
+
+
 @shape("_npi_pad")
 def _(call: Call, data: Shape, *, pad_width) -> Shape:
     call.check(len(pad_width) == len(data), 0, f"{len(pad_width)} axes")
@@ -223,307 +281,23 @@ def _(call: OnnxCall, data: Tensor, *, pad_width, mode, constant_value) -> Tenso
     widths = call.model.ints(*(before for before, _ in pad_width), *(after for _, after in pad_width))
     if mode == "constant":
         return data.apply("Pad", widths, call.model.scalar(constant_value, call.dtype), mode=mode)
-    if mode not in ("edge", "reflect"):
-        raise call.refuse(f"has mode {mode}; expected constant, edge or reflect")
+    if mode not in MODES:
+        raise call.refuse(f"has mode {mode}; expected {', '.join(MODES)}")
     return data.apply("Pad", widths, mode=mode)
 
 
 @torch("_npi_pad")
 def _(call: TorchCall, *, pad_width, mode, constant_value) -> str:
-    """F.pad counts axes from the last one. Its other modes take the pixels' axes alone."""
-    modes = {"edge": "replicate", "reflect": "reflect"}
-    is_of_pixels = mode in modes and call.ndim > 2 and not any(map(any, pad_width[:2]))
-    call.refuse_if(mode != "constant" and not is_of_pixels,
-                   f"has mode {mode} along {pad_width}; expected constant, or edge or reflect of pixels")
-    pad_width = pad_width if mode == "constant" else pad_width[2:]
-    sizes = tuple(size for pair in reversed(pad_width) for size in pair)
-    if mode in modes:
-        return f"F.pad({{0}}, {sizes}, mode='{modes[mode]}')"
+    """F.pad counts axes from the last one. Its other modes take the pixels' axes alone, and less than their sizes."""
+    call.refuse_if(mode not in MODES, f"has mode {mode}; expected {', '.join(MODES)}")
+    is_of_pixels = call.ndim in (3, 4, 5) and not any(map(any, pad_width[:2]))
+    fits = mode == "edge" or all(max(pair) < size for pair, size in zip(pad_width, call.shapes[0]))
+    if mode != "constant" and not (is_of_pixels and fits):
+        return call.snippet("pad_with_own", list(pad_width), mirrors=mode == "reflect")
+    sizes = tuple(size for pair in reversed(pad_width if mode == "constant" else pad_width[2:]) for size in pair)
+    if mode != "constant":
+        return f"F.pad({{0}}, {sizes}, mode='{MODES[mode]}')"
     return f"F.pad({{0}}, {sizes}" + (f", value={constant_value})" if constant_value else ")")
-
-
-# -- reductions -----------------------------------------------------------------------------------------------------
-REDUCTIONS = {"_np_sum": "Sum", "_npi_mean": "Mean", "_np_prod": "Prod", "_np_max": "Max", "_np_min": "Min"}
-SPREADS = ("_npi_var", "_npi_std")
-TESTS = {"_np_any": "Max", "_np_all": "Min"}
-
-
-types("_np_max", "_np_min")(first)
-types(*TESTS)(truth)
-
-
-@types("_np_sum", "_np_prod")
-def _(call: NodeValues, data: np.dtype, *, dtype) -> np.dtype | str:
-    return dtype or (INT64 if data == BOOL else data)
-
-
-@types("_npi_mean")
-def _(call: NodeValues, data: np.dtype, *, dtype) -> np.dtype | str:
-    return dtype or (data if data.kind == "f" else FLOAT32)
-
-
-@types(*SPREADS)
-def _(call: NodeValues, data: np.dtype, *, dtype) -> np.dtype | str:
-    return dtype or data
-
-
-@types("_npi_argmax", "_npi_argmin")
-def _(call: NodeValues, data: np.dtype) -> np.dtype:
-    return INT64
-
-
-@shape(*REDUCTIONS, *SPREADS, *TESTS, "_npi_norm")
-def _(call: Call, data: Shape, *, axis, keepdims) -> Shape:
-    gone = _axes(call, axis)
-    return tuple(1 if place in gone else size for place, size in enumerate(data) if keepdims or place not in gone)
-
-
-def _check_start(call: OnnxCall | TorchCall) -> None:
-    """Raise an OpError for a start, which MXNet does not support."""
-    if call.attributes.get("initial") is not None:
-        refuse(call, "has an initial value, which MXNet does not support")
-
-
-def _prepared(call: OnnxCall, data: Tensor) -> Tensor:
-    """The data in the type of the result; truth values, which ONNX does not reduce, as int32."""
-    dtype = np.dtype("int32") if call.dtype == BOOL or (call.dtype.itemsize == 1) else call.dtype
-    return data if data.dtype == dtype else data.cast(dtype)
-
-
-@onnx("_np_sum", op="ReduceSum")
-@onnx("_npi_mean", op="ReduceMean")
-@onnx("_np_prod", op="ReduceProd")
-@onnx("_np_max", op="ReduceMax")
-@onnx("_np_min", op="ReduceMin")
-def _(call: OnnxCall, data: Tensor, *, axis, keepdims, op) -> Tensor:
-    _check_start(call)
-    gone, data = _axes(call, axis), _prepared(call, data)
-    result = data.reduce(op, gone, keepdims) if gone else data
-    return result if result.dtype == call.dtype else result.cast(call.dtype)
-
-
-@onnx("_np_any", op="ReduceMax")
-@onnx("_np_all", op="ReduceMin")
-def _(call: OnnxCall, data: Tensor, *, axis, keepdims, op) -> Tensor:
-    gone, data = _axes(call, axis), data.cast(bool).cast(np.int32)
-    return (data.reduce(op, gone, keepdims) if gone else data).cast(bool)
-
-
-@onnx("_npi_var", "_npi_std")
-def _(call: OnnxCall, data: Tensor, *, axis, ddof, keepdims) -> Tensor:
-    if call.dtype.kind != "f":
-        raise call.refuse(f"computes in {call.dtype}, where it loses fractions; cast its input to float32 in the net")
-    gone, data = _axes(call, axis), _prepared(call, data)
-    count = math.prod(call.shapes[0][place] for place in gone) if ddof else 0
-    if not isinstance(count, int):
-        raise call.refuse("has ddof over the batch")
-    middle = data.reduce("ReduceMean", gone, True) if gone else data
-    distance = data - middle
-    square = distance * distance
-    result = square.reduce("ReduceMean", gone, keepdims) if gone else square
-    result = result * (count / (count - ddof)) if ddof else result
-    return result.apply("Sqrt") if call.node.op == "_npi_std" else result
-
-
-@torch("_np_sum", name="sum")
-@torch("_npi_mean", name="mean")
-@torch("_np_prod", name="prod")
-@torch("_np_max", name="amax")
-@torch("_np_min", name="amin")
-@torch("_np_any", name="any")
-@torch("_np_all", name="all")
-def _(call: TorchCall, *, axis, keepdims, name) -> str:
-    _check_start(call)
-    gone, data = _axes(call, axis), "{0}"
-    if name in ("any", "all"):
-        data = "({0} != 0)"
-    elif call.dtype != call.dtypes[0]:
-        data = f"{{0}}.to(torch.{call.dtype})"
-    if not gone:
-        return data
-    text = _reduced(data, name, gone, keepdims, call.ndim)
-    if name in ("amax", "amin") and call.dtype.kind == "f":   # torch shares the gradient among equal numbers
-        text = call.snippet("largest", list(gone), keepdim=keepdims)
-        text = text if name == "amax" else "-" + text.replace("{*}", "-{0}")
-    return f"{text}.to(torch.{call.dtype})" if name in ("sum", "prod") and call.dtype.kind in "iu" else text
-
-
-def _reduced(data: str, name: str, gone: list[int], keeps: bool, rank: int) -> str:
-    """What reduces axes in torch. Its prod, any and all take one axis."""
-    if len(gone) == rank and not keeps:
-        return f"{data}.{name}()"
-    keep = ", keepdim=True" if keeps else ""
-    groups = [str(each) for each in reversed(gone)] if name in ("prod", "any", "all") else [_one(gone)]
-    return data + "".join(f".{name}({group}{keep})" for group in groups)
-
-
-@torch("_npi_var", name="var")
-@torch("_npi_std", name="std")
-def _(call: TorchCall, *, axis, ddof, keepdims, name) -> str:
-    call.refuse_if(call.dtype.kind != "f", f"computes in {call.dtype}, where it loses fractions; cast its input to "
-                   "float32 in the net")
-    gone, keep = _axes(call, axis), ", keepdim=True" if keepdims else ""
-    data = "{0}" if call.dtype == call.dtypes[0] else f"{{0}}.to(torch.{call.dtype})"
-    return f"{data}.{name}({_one(gone) if gone else '()'}, correction={ddof}{keep})"
-
-
-@onnx("_npi_norm")
-def _(call: OnnxCall, data: Tensor, *, axis, ord, flag, keepdims) -> Tensor:
-    kind = _norm_of(call, ord, flag, axis)
-    return data.reduce(f"ReduceL{kind}", _axes(call, axis), keepdims)
-
-
-@torch("_npi_norm")
-def _(call: TorchCall, *, axis, ord, flag, keepdims) -> str:
-    kind = _norm_of(call, ord, flag, axis)
-    return f"torch.linalg.vector_norm({{0}}, {kind}, {tuple(_axes(call, axis))}, keepdim={keepdims})"
-
-
-def _norm_of(call: OnnxCall | TorchCall, order: float, flag: int, axis: tuple[int, ...] | None) -> int:
-    """1 or 2, the order of a norm of vectors. ``flag`` is 1 or -2 for the root of all squares."""
-    if flag in (1, -2):
-        return 2
-    if order in (1, 2) and axis is not None and len(axis) == 1:
-        return int(order)
-    refuse(call, f"is a norm of order {order} along {axis}; expected 1 or 2 of vectors")
-
-
-@shape("_npi_argmax", "_npi_argmin")
-def _(call: Call, data: Shape, *, axis, keepdims) -> Shape:
-    gone = _axes(call, None if axis is None else (axis,))
-    return tuple(1 if place in gone else size for place, size in enumerate(data) if keepdims or place not in gone)
-
-
-@onnx("_npi_argmax", op="ArgMax")
-@onnx("_npi_argmin", op="ArgMin")
-def _(call: OnnxCall, data: Tensor, *, axis, keepdims, op) -> Tensor:
-    """Without an axis it is of all elements."""
-    data = data.cast(np.int32) if data.dtype == BOOL else data
-    if axis is not None:
-        return data.apply(op, axis=axis, keepdims=int(keepdims))
-    return data.reshape((-1,)).apply(op, axis=0, keepdims=0).reshape(call.shape)
-
-
-@torch("_npi_argmax", name="argmax")
-@torch("_npi_argmin", name="argmin")
-def _(call: TorchCall, *, axis, keepdims, name) -> str:
-    keep = ", keepdim=True" if keepdims else ""
-    if axis is None:
-        return f"{{0}}.{name}()" + (f".reshape({(1,) * call.ndim})" if keepdims else "")
-    return f"{{0}}.{name}({axis}{keep})"
-
-
-# -- products -------------------------------------------------------------------------------------------------------
-@shape("_np_dot")
-def _(call: Call, left: Shape, right: Shape) -> Shape:
-    """The last axis with the last but one."""
-    if not left or not right:
-        return left or right
-    inner = right[-2] if len(right) > 1 else right[0]
-    call.check(left[-1] == inner, 1, f"{left[-1]} rows")
-    return (*left[:-1], *right[:-2], *(right[-1:] if len(right) > 1 else ()))
-
-
-@onnx("_np_dot")
-def _(call: OnnxCall, left: Tensor, right: Tensor) -> Tensor:
-    left_rank, right_rank = map(len, call.shapes)
-    if not left_rank or not right_rank:
-        return left * right
-    if right_rank <= 2:
-        return left.apply("MatMul", right)
-    return call.model.add("Einsum", left, right, equation=_summed(
-        left_rank, right_rank, (left_rank - 1,), (right_rank - 2,)))
-
-
-@torch("_np_dot")
-def _(call: TorchCall) -> str:
-    left_rank, right_rank = map(len, call.shapes)
-    if not left_rank or not right_rank:
-        return "{0} * {1}"
-    return "{0} @ {1}" if right_rank <= 2 else "torch.tensordot({0}, {1}, ([-1], [-2]))"
-
-
-def _summed(left: int, right: int, of_left: tuple[int, ...], of_right: tuple[int, ...]) -> str:
-    """The equation of an einsum of arrays with so many axes, which sums over pairs of them."""
-    names = string.ascii_letters
-    first, second = list(names[:left]), list(names[left:left + right])
-    for one, other in zip(of_left, of_right):
-        second[other] = first[one]
-    rest = [name for place, name in enumerate(first) if place not in of_left]
-    rest += [name for place, name in enumerate(second) if place not in of_right]
-    return f"{''.join(first)},{''.join(second)}->{''.join(rest)}"
-
-
-def _pairs(call: Call) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The axes that a tensordot sums over."""
-    left, right = map(len, call.shapes)
-    attributes = call.attributes
-    if "axes" in attributes:
-        return tuple(range(left - attributes["axes"], left)), tuple(range(attributes["axes"]))
-    return (tuple(axis % left for axis in attributes["a_axes_summed"]),
-            tuple(axis % right for axis in attributes["b_axes_summed"]))
-
-
-@shape("_npi_tensordot", "_npi_tensordot_int_axes")
-def _(call: Call, left: Shape, right: Shape) -> Shape:
-    of_left, of_right = _pairs(call)
-    call.check([left[axis] for axis in of_left] == [right[axis] for axis in of_right], 1,
-               f"sizes {[left[axis] for axis in of_left]} along {of_right}")
-    return (*(size for axis, size in enumerate(left) if axis not in of_left),
-            *(size for axis, size in enumerate(right) if axis not in of_right))
-
-
-@onnx("_npi_tensordot", "_npi_tensordot_int_axes")
-def _(call: OnnxCall, left: Tensor, right: Tensor) -> Tensor:
-    return call.model.add("Einsum", left, right, equation=_summed(*map(len, call.shapes), *_pairs(call)))
-
-
-@torch("_npi_tensordot", "_npi_tensordot_int_axes")
-def _(call: TorchCall) -> str:
-    of_left, of_right = map(list, _pairs(call))
-    return f"torch.tensordot({{0}}, {{1}}, ({of_left}, {of_right}))"
-
-
-@shape("_npi_matmul")
-def _(call: Call, left: Shape, right: Shape) -> Shape:
-    rows, columns = left[-2:-1], right[-1:] if len(right) > 1 else ()
-    inner = right[-2] if len(right) > 1 else right[0]
-    call.check(left[-1] == inner, 1, f"{left[-1]} rows")
-    return (*np.broadcast_shapes(left[:-2], right[:-2]), *rows, *columns)
-
-
-@onnx("_npi_matmul")
-def _(call: OnnxCall, left: Tensor, right: Tensor) -> Tensor:
-    return left.apply("MatMul", right)
-
-
-in_torch("_npi_matmul", "{0} @ {1}")
-types("_np_dot", "_npi_tensordot", "_npi_tensordot_int_axes", "_npi_matmul", "_npi_einsum")(promoted)
-
-
-def _equation(subscripts: str) -> str:
-    """An einsum's equation with its result: the letters that stand there once, in their order."""
-    text = subscripts.replace(" ", "")
-    if "->" in text:
-        return text
-    letters = text.replace(",", "").replace("...", "")
-    dots = "..." if "..." in text else ""
-    return f"{text}->{dots}{''.join(sorted(each for each in set(letters) if letters.count(each) == 1))}"
-
-
-@shape("_npi_einsum")
-def _(call: Call, *operands: Shape, subscripts) -> Shape:
-    return np.einsum(_equation(subscripts), *(np.broadcast_to(0.0, operand) for operand in operands)).shape
-
-
-@onnx("_npi_einsum")
-def _(call: OnnxCall, *operands: Tensor, subscripts) -> Tensor:
-    return call.model.add("Einsum", *operands, equation=_equation(subscripts))
-
-
-@torch("_npi_einsum")
-def _(call: TorchCall, *, subscripts) -> str:
-    return f"torch.einsum({_equation(subscripts)!r}, {{*}})"
 
 
 @shape("_npi_tril")

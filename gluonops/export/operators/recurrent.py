@@ -8,7 +8,7 @@ import numpy as np
 
 from ..values import NodeValues
 from .forms import Form
-from .registry import OnnxCall, Tensor, TorchCall, onnx, shape, torch, traits
+from .registry import OnnxCall, Tensor, TorchCall, onnx, shape, torch, traits, types
 from .shapes import Call, Shape
 
 OPERATORS = {"lstm": "LSTM", "gru": "GRU", "rnn_relu": "RNN", "rnn_tanh": "RNN"}
@@ -32,7 +32,9 @@ def parameters_of(call: NodeValues, width: int) -> dict[str, tuple[int, ...]]:
 
 
 @shape("RNN")
-def _(call: Call, *, state_size, num_layers, bidirectional, mode, state_outputs, projection_size) -> list[Shape]:
+def _(call: Call, *, state_size, num_layers, bidirectional, mode, state_outputs, projection_size,
+      use_sequence_length) -> list[Shape]:
+    """The lengths of sequences stand behind the states."""
     time, batch, inputs = call.data
     ends = 2 if bidirectional else 1
     shown = projection_size or state_size
@@ -41,19 +43,27 @@ def _(call: Call, *, state_size, num_layers, bidirectional, mode, state_outputs,
     states = [(num_layers * ends, batch, shown), (num_layers * ends, batch, state_size)][:2 if mode == "lstm" else 1]
     for position, state in enumerate(states, 2):
         call.expect(position, state)
+    if use_sequence_length:
+        call.expect(2 + len(states), (batch,))
     return [(time, batch, shown * ends), *(states if state_outputs else [])]
+
+
+@types("RNN")
+def _(call: NodeValues, data: np.dtype, *others: np.dtype) -> np.dtype:
+    """The lengths of sequences may have another type."""
+    return data
 
 
 @onnx("RNN")
 def _(call: OnnxCall, data: Tensor, parameters: Tensor, *states: Tensor, bidirectional, projection_size,
       lstm_state_clip_min, use_sequence_length) -> list[Tensor]:
-    """One node for each layer."""
+    """One node for each layer. Behind the end of a sequence are zeros."""
     if projection_size is not None:
         raise call.refuse("has projection_size, which MXNet computes on a GPU only, and ONNX does not have")
     if lstm_state_clip_min is not None:
         raise call.refuse("clips its states (lstm_state_clip_min)")
-    if use_sequence_length:
-        raise call.refuse("has use_sequence_length, which MXNet computes on a GPU only")
+    *states, lengths = states if use_sequence_length else (*states, None)
+    lengths = lengths and lengths.cast(np.int32)
     vector = call.model.array(parameters)
     if vector is None:
         raise call.refuse("has parameters that depend on an input")
@@ -62,7 +72,7 @@ def _(call: OnnxCall, data: Tensor, parameters: Tensor, *states: Tensor, bidirec
     for number, layer in enumerate(_layers(call, vector, directions)):
         begin = number * directions
         first = [state.cut([0], [begin], [begin + directions]) for state in states]
-        data, *last = _add_layer(call, data, layer, first)
+        data, *last = _add_layer(call, data, layer, lengths, first)
         finals.append(last)
     return [data] + [call.model.add("Concat", *parts, axis=0) for parts in zip(*finals)]
 
@@ -84,7 +94,8 @@ def _layers(call: OnnxCall, vector: np.ndarray, directions: int) -> Iterator[lis
         yield [np.stack(weights[of_layer][::2]), np.stack(weights[of_layer][1::2]), bias]
 
 
-def _add_layer(call: OnnxCall, data: Tensor, layer: list[np.ndarray], states: list[Tensor]) -> list[Tensor]:
+def _add_layer(call: OnnxCall, data: Tensor, layer: list[np.ndarray], lengths: Tensor | None,
+               states: list[Tensor]) -> list[Tensor]:
     """Add a layer. Returns its output, as MXNet arranges it, and its last states."""
     mode, hidden, directions = call.attributes["mode"], call.attributes["state_size"], len(layer[0])
     options = {"hidden_size": hidden, "direction": "bidirectional" if directions == 2 else "forward"}
@@ -93,7 +104,7 @@ def _add_layer(call: OnnxCall, data: Tensor, layer: list[np.ndarray], states: li
     if mode == "rnn_relu":
         options["activations"] = ["Relu"] * directions
     parameters = [call.model.constant(array) for array in layer]
-    output, *last = data.apply(OPERATORS[mode], *parameters, None, *states, outputs=1 + len(states), **options)
+    output, *last = data.apply(OPERATORS[mode], *parameters, lengths, *states, outputs=1 + len(states), **options)
     if directions == 2:
         output = output.apply("Transpose", perm=(0, 2, 1, 3))
     steps, batch = call.shape[:2]
@@ -107,10 +118,9 @@ STATES, CONTINUED = "__states__", "__continued__"
 @torch("RNN")
 def _(call: TorchCall, *, state_size, num_layers, bidirectional, mode, p, projection_size, lstm_state_clip_min,
       use_sequence_length) -> Form:
-    """Its inputs are the data, the parameters of all layers and the states, as its marks say."""
+    """Its inputs are the data, the parameters of all layers, the states, as its marks say, and perhaps lengths."""
     states = call.node.attrs.get(STATES)
-    call.refuse_if(states is None or projection_size is not None or use_sequence_length,
-                   "has lengths as inputs, packed parameters, or a projection")
+    call.refuse_if(states is None or projection_size is not None, "has packed parameters, or a projection")
     call.refuse_if(lstm_state_clip_min is not None, "clips its states, which MXNet does on a GPU only")
     ends = ("", "_reverse") if bidirectional else ("",)
     state = [f"{kind}_{part}_l{layer}{end}" for kind in ("weight", "bias") for layer in range(num_layers)
@@ -122,6 +132,8 @@ def _(call: TorchCall, *, state_size, num_layers, bidirectional, mode, p, projec
     module = f"nn.{OPERATORS[mode]}"
     begin = {0: "", 1: ", {1}", 2: ", ({1}, {2})"}[int(states)]
     text = f"{{self}}({{0}}{begin})"
+    if use_sequence_length:
+        text = f"run_lengths({{self}}, {{0}}, {{{int(states) + 1}}}{begin})"
     if not call.node.flag(CONTINUED):
         text, outputs = f"{text}[0]", 1
     else:

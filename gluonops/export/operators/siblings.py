@@ -160,6 +160,16 @@ def _concatenate(known: Known) -> Sibling | None:
     return Sibling("Concat", {"dim": str(axis), "num_args": str(len(known.shapes))})
 
 
+@sibling("_npi_vstack", "_npi_hstack", "_npi_dstack")
+def _stacked(known: Known) -> Sibling | None:
+    """Parts that need no further axis are joined. MXNet forgets the shapes of what its own operators read."""
+    axis = {"_npi_vstack": 0, "_npi_hstack": 1, "_npi_dstack": 2}[known.node.op]
+    least = min(map(len, known.shapes))
+    if least <= max(axis, 1) or not all(map(_is_plain, known.shapes)) or len(set(known.dtypes)) > 1:
+        return None
+    return Sibling("Concat", {"dim": str(axis), "num_args": str(len(known.shapes))})
+
+
 @sibling("_npi_stack")
 def _stack(known: Known) -> Sibling | None:
     if not all(map(_is_plain, known.shapes)):

@@ -16,11 +16,14 @@ IMAGES = 4   # A batch that is cut has so many: every tensor of the net is in me
 HELD_OUT = 5   # every fifth batch, where none are given
 
 
-def as_arrays(what: str, data: Any) -> list[dict[str | None, np.ndarray]]:
+def as_arrays(what: str, data: Any, size: int | None = None) -> list[dict[str | None, np.ndarray]]:
     """Batches out of an array or an iterable of batches, cut into batches of a few images.
 
     An array holds examples along its first axis. Of a tuple, as a DataLoader with labels gives, the first is taken. A
-    dict has the inputs by name. The name is None for what is not a dict. ``what``: the argument, for errors.
+    dict has the inputs by name. The name is None for what is not a dict.
+
+    ``what``: the argument, for errors. ``size``: the only batch size that the net takes. What is left of a batch that
+    is cut is then left out.
     """
     if isinstance(data, (np.ndarray, mx.nd.NDArray, dict)):
         data = [data]
@@ -32,8 +35,9 @@ def as_arrays(what: str, data: Any) -> list[dict[str | None, np.ndarray]]:
         batch = batch[0] if isinstance(batch, (tuple, list)) else batch
         arrays = batch if isinstance(batch, dict) else {None: batch}
         arrays = {name: _array(what, value) for name, value in arrays.items()}
-        pieces += [{name: array[first:first + IMAGES] for name, array in arrays.items()}
-                   for first in range(0, min(map(len, arrays.values())), IMAGES)]
+        count, step = min(map(len, arrays.values())), size or IMAGES
+        starts = range(0, count if size is None or count < size else count - size + 1, step)
+        pieces += [{name: array[first:first + step] for name, array in arrays.items()} for first in starts]
     if not pieces:
         raise OpError(WHERE, f"{what} has no examples", "Pass a few dozen that are like those the net will see")
     return pieces
@@ -47,13 +51,17 @@ def _array(what, value):
     return value
 
 
-def split(batches: list, held_out: Any) -> tuple[list, list]:
-    """The batches to calibrate with, and those to check with: every fifth one unless others are given."""
+def split(batches: list, held_out: Any, size: int | None = None) -> tuple[list, list]:
+    """The batches to calibrate with, and those to check with: every fifth one unless others are given.
+
+    ``size``: as in :func:`as_arrays`.
+    """
     if held_out is not None:
-        return batches, as_arrays("held_out", held_out)
+        return batches, as_arrays("held_out", held_out, size)
     if len(batches) < 2:
+        most = 2 * size - 1 if size else IMAGES
         raise OpError(WHERE, f"calibration has {sum(len(next(iter(batch.values()))) for batch in batches)} examples; "
-                      f"expected more than {IMAGES}, to hold some out", "Pass more, or held_out")
+                      f"expected more than {most}, to hold some out", "Pass more, or held_out")
     chosen = set(range(len(batches) - 1, -1, -HELD_OUT))
     return ([batch for i, batch in enumerate(batches) if i not in chosen],
             [batch for i, batch in enumerate(batches) if i in chosen])

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Collection
 from typing import NamedTuple
 
@@ -12,8 +11,9 @@ from ...contract.errors import OpError
 from ...io import params
 from ...runtime import importing
 from .. import passes
-from ..constants import computed, is_random, parameter_only
+from ..constants import computed, has_open_size, is_random, parameter_only
 from ..graph import VARIABLE, Entry, Graph, Node, is_ours, our_name
+from ..loops import unroll, without_branches
 from ..model import ExportedModel
 from ..operators import traits_of
 from ..operators.attributes import attributes_of
@@ -32,9 +32,7 @@ def prepared(model: ExportedModel, training: bool) -> ExportedModel:
     An OpError names a node that has no converter.
     """
     model = model if training else passes.inference(model)
-    loop = next((node for node in model.graph.nodes() if node.subgraphs), None)
-    if loop:   # MXNet does not infer the shapes of some.
-        raise refusal(loop, "has no converter to torch")
+    model = without_loops(model)
     model.check_shapes(WHERE)
     warn_of_losses(model.notes, stacklevel=5)
     ours = [node for node in model.graph.nodes() if is_ours(node)]
@@ -49,6 +47,28 @@ def prepared(model: ExportedModel, training: bool) -> ExportedModel:
     shape = Sizes(model.graph, model.inputs, model.parameters, model.metadata["dtype"], False, WHERE).shape
     flatten_explicitly(model.graph, shape)
     unpack_recurrent(model, shape)
+    return model
+
+
+def without_loops(model: ExportedModel) -> ExportedModel:
+    """The model with the steps of loops in place of these, and with both results of branches, of which one is chosen.
+
+    An OpError for loops of other kinds, and of very many steps.
+    """
+    loops = [node for node in model.graph.nodes() if node.subgraphs]
+    if not loops:
+        return model
+    model = model.copy()
+    without_branches(model.graph, refusal)
+    other = next((node for node in model.graph.nodes() if node.subgraphs and node.op != "_foreach"), None)
+    if other:
+        raise refusal(other, "has no converter to torch")
+
+    def sizes() -> Sizes:
+        return Sizes(model.graph, model.inputs, model.parameters, model.metadata["dtype"], False, WHERE)
+
+    while any(node.subgraphs for node in model.graph.nodes()):
+        unroll(model.graph, sizes(), refusal)
     return model
 
 
@@ -200,15 +220,10 @@ def with_constants(model: ExportedModel) -> ExportedModel:
     return model
 
 
-def has_open_size(node: Node) -> bool:
-    """Whether a node makes the first states of a recurrent layer, whose batch MXNet infers."""
-    return traits_of(node).may_be_open and "0" in re.findall(r"\d+", node.attrs.get("shape", ""))
-
-
 def join_recurrent(graph: Graph) -> None:
     """Let recurrent layers read their parameters, which Gluon packs for them, and then their states, in place.
 
-    States of zero are left out.
+    States of zero are left out. The lengths of sequences stand behind the states.
     """
     continued = {source for source, index in _reads(graph) if index > 0}
     for node in graph.nodes():
@@ -217,16 +232,18 @@ def join_recurrent(graph: Graph) -> None:
         packed = node.source(1).inputs
         parameters = [source.inputs[0] if source.op == "Reshape" else (source, 0) for source, _ in packed]
         if all(source.is_variable for source, _ in parameters):
-            is_zero = all(source.op == "_zeros" and has_open_size(source) for source, _ in node.inputs[2:])
-            states = [] if is_zero else node.inputs[2:]
-            node.inputs = [node.inputs[0], *parameters, *states]
+            end = -1 if node.flag("use_sequence_length") else len(node.inputs)
+            states, lengths = node.inputs[2:end], node.inputs[end:]
+            if all(source.op == "_zeros" and has_open_size(source) for source, _ in states):
+                states = []
+            node.inputs = [node.inputs[0], *parameters, *states, *lengths]
             node.attrs.update({STATES: str(len(states)), CONTINUED: str(node in continued)})
 
 
 def follow_batch(graph: Graph, shape: dict[Entry, tuple[int, ...]], parameters: dict) -> None:
     """Let states of a recurrent cell whose batch MXNet infers read data that have this batch, in place."""
     for node in graph.nodes():
-        if has_open_size(node):
+        if traits_of(node).may_be_open and has_open_size(node):
             entry = _met(node, graph, shape, parameters)
             # It is computed in the cell from data in front of the cell, which have the same batch.
             while traits_of(entry[0]).keeps_batch and shape[entry[0].inputs[0]][0] == shape[entry][0]:

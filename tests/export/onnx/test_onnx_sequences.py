@@ -233,6 +233,42 @@ class Loop(gluon.HybridBlock):
         return [*outputs, *states]
 
 
+def with_lengths(mode, count):
+    """A recurrent layer that reads lengths, which MXNet ignores on a CPU: its graph and its parameters."""
+    names = ["data", "parameters", "state", "state_cell"][:2 + count]
+    net = mx.sym.RNN(*map(mx.sym.var, names), sequence_length=mx.sym.var("lengths"), state_size=4, num_layers=2,
+                     mode=mode, bidirectional=True, state_outputs=True, use_sequence_length=True)
+    rng = np.random.RandomState(1)
+    gates = {"lstm": 4, "gru": 3}.get(mode, 1)
+    size = 2 * gates * 4 * ((3 + 4) + (8 + 4) + 4)
+    return net, {"parameters": mx.nd.array(rng.uniform(-0.7, 0.7, (size,)))}
+
+
+STATES = {"lstm": 2, "gru": 1, "rnn_tanh": 1, "rnn_relu": 1}
+
+
+@pytest.mark.parametrize("mode", STATES)
+def test_a_recurrent_layer_that_reads_lengths(mode, tmp_path, rng):
+    """Each sequence is what the layer without lengths, run by MXNet, makes of it alone; behind its end are zeros."""
+    count = STATES[mode]
+    net, values = with_lengths(mode, count)
+    net.save(str(tmp_path / "net-symbol.json"))
+    mx.nd.save(str(tmp_path / "net-0000.params"), {f"arg:{name}": value for name, value in values.items()})
+    x, lengths = rng.randn(5, 3, 3).astype("float32"), np.array([2, 5, 1], "float32")
+    states = [rng.randn(4, 3, 4).astype("float32") for _ in range(count)]
+    shapes = {"data": x.shape, **dict.fromkeys(("state", "state_cell")[:count], (4, 3, 4)), "lengths": (3,)}
+    gops.export.onnx(tmp_path / "net", tmp_path / "net.onnx", shapes, dynamic_batch=False)
+    found = onnx_oracle.session(tmp_path / "net.onnx").run(None, dict(zip(shapes, [x, *states, lengths])))
+    for row, length in enumerate(lengths.astype(int)):
+        expected = mx.nd.RNN(mx.nd.array(x[:length, row:row + 1]), values["parameters"],
+                             *[mx.nd.array(each[:, row:row + 1]) for each in states], state_size=4, num_layers=2,
+                             mode=mode, bidirectional=True, state_outputs=True)
+        for one, other in zip(found, expected):
+            own = one[:length, row:row + 1] if one is found[0] else one[:, row:row + 1]
+            np.testing.assert_allclose(own, other.asnumpy(), rtol=1e-5, atol=1e-5)
+        assert not found[0][length:, row].any()
+
+
 def test_a_loop_is_unrolled(tmp_path, rng):
     net = Loop()
     net.initialize(mx.init.Uniform(0.7))

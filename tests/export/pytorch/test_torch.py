@@ -327,7 +327,7 @@ def test_one_vector_of_the_parameters_of_all_layers(mode, module, tmp_path):
 
 
 @pytest.mark.parametrize("first, count, options, what", [
-    ("h", 280, {"projection_size": 3}, "has lengths as inputs, packed parameters, or a projection"),
+    ("h", 280, {"projection_size": 3}, "has packed parameters, or a projection"),
     ("h", 304, {"lstm_state_clip_min": -1, "lstm_state_clip_max": 1}, "clips its states"),
     ("ones", 304, {}, "has a batch that does not follow from data")])
 def test_recurrent_layers_that_are_refused(first, count, options, what, tmp_path):

@@ -1,6 +1,8 @@
 """gops.export.torch: every operator that has a converter; the export itself compares each with MXNet."""
 import pathlib
+import runpy
 import sys
+import warnings
 
 import gluonops as gops
 import mxnet as mx
@@ -317,17 +319,80 @@ def test_what_runs_over_the_flattened_data_is_refused(tmp_path):
         gops.export.torch(tmp_path / "net", tmp_path, SHAPE)
 
 
+def loop_of(op, data):
+    """A net with a loop or a branch, which depends on the numbers of the data."""
+    contrib = mx.sym.contrib
+    if op == "_cond":
+        return contrib.cond(data.sum() > 1, lambda: data * 2, lambda: data + 1)
+    if op == "_while_loop":   # It ends before max_iterations.
+        def step(i, row):
+            return mx.sym.broadcast_mul(row, i.reshape((1, 1))), (i + 1, row * 2)
+
+        outputs, states = contrib.while_loop(lambda i, row: i < 3, step, (mx.sym.zeros((1,)), data), max_iterations=5)
+        return mx.sym.Group([mx.sym.slice_axis(outputs, axis=0, begin=0, end=3), *states])   # no more is defined
+    weight = mx.sym.var("weight")
+    outputs, states = contrib.foreach(lambda row, state: (mx.sym.tanh(row * weight + state[0]), [row - state[0]]), data,
+                                      [mx.sym.zeros((3,))])
+    return mx.sym.Group([outputs, *states])
+
+
+@pytest.mark.parametrize("number", [-2.0, 2.0])
 @pytest.mark.parametrize("op", ["_cond", "_while_loop", "_foreach"])
-def test_loops_are_named(op, tmp_path):
-    data, contrib = mx.sym.var("data"), mx.sym.contrib
-    net = {"_cond": lambda: contrib.cond(data.sum() > 1, lambda: data * 2, lambda: data + 1),
-           "_while_loop": lambda: contrib.while_loop(lambda i, row: i < 3, lambda i, row: (row, (i + 1, row * 2)),
-                                                     (mx.sym.zeros((1,)), data), max_iterations=5)[0],
-           "_foreach": lambda: contrib.foreach(lambda row, state: (row, state), data, mx.sym.zeros((3,)))[0]}[op]()
-    net = net if isinstance(net, mx.sym.Symbol) else mx.sym.Group(net)
+def test_loops(op, number, tmp_path):
+    """The export compares outputs and gradients with MXNet's; here are other numbers, on either side of a branch."""
+    torch = pytest.importorskip("torch")
+    loop_of(op, mx.sym.var("data")).save(str(tmp_path / "net-symbol.json"))
+    weight = mx.nd.array([0.5, -1, 2])
+    mx.nd.save(str(tmp_path / "net-0000.params"), {"arg:weight": weight} if op == "_foreach" else {})
+    gops.export.torch(tmp_path / "net", tmp_path, (2, 3))
+    x = np.full((2, 3), number, "float32")
+    symbol = mx.sym.load(str(tmp_path / "net-symbol.json"))
+    values = {"data": mx.nd.array(x), "weight": weight}
+    expected = mx.nd.CachedOp(symbol)(*[values[name] for name in symbol.list_inputs()])
+    found = runpy.run_path(str(tmp_path / "net.py"))["load"]()(torch.from_numpy(x))
+    expected, found = (each if isinstance(each, (list, tuple)) else [each] for each in (expected, found))
+    assert len(expected) == len(found)
+    for one, other in zip(expected, found):
+        np.testing.assert_allclose(other.detach().numpy(), one.asnumpy(), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("mode, count", [("lstm", 2), ("gru", 1), ("rnn_tanh", 1)])
+def test_a_recurrent_layer_that_reads_lengths(mode, count, tmp_path, rng):
+    """Each sequence is what the layer without lengths makes of it alone. MXNet runs lengths on a GPU only."""
+    torch = pytest.importorskip("torch")
+    names = ["data", "parameters", "state", "state_cell"][:2 + count]
+    options = {"state_size": 4, "num_layers": 1, "mode": mode, "bidirectional": True, "state_outputs": True}
+    net = mx.sym.RNN(*map(mx.sym.var, names), sequence_length=mx.sym.var("lengths"), use_sequence_length=True,
+                     **options)
+    net.save(str(tmp_path / "net-symbol.json"))
+    gates = {"lstm": 4, "gru": 3}.get(mode, 1)
+    parameters = mx.nd.array(rng.uniform(-0.7, 0.7, 2 * gates * 4 * (3 + 4 + 2)))
+    mx.nd.save(str(tmp_path / "net-0000.params"), {"arg:parameters": parameters})
+    x, lengths = rng.randn(5, 3, 3).astype("float32"), np.array([2, 5, 1], "float32")
+    states = [rng.randn(2, 3, 4).astype("float32") for _ in range(count)]
+    shapes = {"data": x.shape, **dict.fromkeys(names[2:], (2, 3, 4)), "lengths": (3,)}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", gops.export.ExportWarning)
+        gops.export.torch(tmp_path / "net", tmp_path, shapes)
+    assert "has use_sequence_length, which MXNet ignores on a CPU" in str(caught[-1].message)
+    given = {name: torch.from_numpy(each) for name, each in zip(shapes, [x, *states, lengths])}
+    found = runpy.run_path(str(tmp_path / "net.py"))["load"]()(**given)
+    for row, length in enumerate(lengths.astype(int)):
+        expected = mx.nd.RNN(mx.nd.array(x[:length, row:row + 1]), parameters,
+                             *[mx.nd.array(each[:, row:row + 1]) for each in states], **options)
+        for one, other in zip(found, expected):
+            own = one[:length, row:row + 1] if one is found[0] else one[:, row:row + 1]
+            np.testing.assert_allclose(own.detach().numpy(), other.asnumpy(), rtol=1e-5, atol=1e-5)
+        assert not found[0][length:, row].detach().numpy().any()
+
+
+def test_a_very_long_loop(tmp_path):
+    contrib = mx.sym.contrib
+    net = contrib.while_loop(lambda y: y.sum() < 9, lambda y: ([], [y + 1]), [mx.sym.var("data")],
+                             max_iterations=2000)[1][0]
     net.save(str(tmp_path / "net-symbol.json"))
     mx.nd.save(str(tmp_path / "net-0000.params"), {})
-    with pytest.raises(gops.OpError, match=rf"\({op}\) has no converter to torch. Replace it in the net, or export"):
+    with pytest.raises(gops.OpError, match=r"\(_while_loop\) has up to 2000 steps; expected at most 1000"):
         gops.export.torch(tmp_path / "net", tmp_path, (2, 3))
 
 

@@ -4,28 +4,29 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from ..graph import Entry, Graph, Node
-from ..sizes import Sizes
-from .model import refusal
+from ..contract.errors import OpError
+from .graph import Entry, Graph, Node
+from .sizes import Sizes
 
-WRITERS: dict[str, Callable[[Node], list[Entry]]] = {}   # operator with conditions -> what its outputs become
+Refusal = Callable[[Node, str], OpError]   # the error of a target for a node, and why
+WRITERS: dict[str, Callable[[Node, Refusal], list[Entry]]] = {}   # operator with conditions -> what its outputs become
 MOST_STEPS = 1000   # All steps of a while loop are written.
 
 
-def without_branches(graph: Graph) -> None:
+def without_branches(graph: Graph, refusal: Refusal) -> None:
     """Replace while loops and branches by nodes without one, in place.
 
-    MXNet does not infer their shapes, and fails on those in loops over data. An OpError if there may be very many
-    steps.
+    MXNet does not infer their shapes, and fails on those in loops over data. The error ``refusal`` is raised if there
+    may be very many steps.
     """
     while node := next((node for node in graph.nodes() if node.op in WRITERS), None):
-        graph.replace({(node, i): entry for i, entry in enumerate(WRITERS[node.op](node))})
+        graph.replace({(node, i): entry for i, entry in enumerate(WRITERS[node.op](node, refusal))})
 
 
-def unroll(graph: Graph, sizes: Sizes) -> bool:
+def unroll(graph: Graph, sizes: Sizes, refusal: Refusal) -> bool:
     """Replace the first loop over the first axis of its data by its steps, in place. Returns whether there was one.
 
-    An OpError if the number of steps depends on the batch.
+    The error ``refusal`` is raised if the number of steps depends on the batch.
     """
     loop = next((node for node in graph.nodes() if node.op == "_foreach"), None)
     if loop is None:
@@ -61,7 +62,7 @@ def _writes(name: str) -> Callable:
 
 
 @_writes("_while_loop")
-def _while_loop(loop: Node) -> list[Entry]:
+def _while_loop(loop: Node, refusal: Refusal) -> list[Entry]:
     """All steps that there may be. Those behind the end give zeros, and leave the variables as they are."""
     count, returned = int(loop.attrs["max_iterations"]), int(loop.attrs["num_out_data"])
     if count > MOST_STEPS:
@@ -85,7 +86,7 @@ def _while_loop(loop: Node) -> list[Entry]:
 
 
 @_writes("_cond")
-def _cond(branch: Node) -> list[Entry]:
+def _cond(branch: Node, refusal: Refusal) -> list[Entry]:
     """Both results are computed, and one is chosen."""
     (holds,), ones, others = (
         _part(branch, i, name, [branch.inputs[j] for j in _input_indices(branch, f"{name}_input_locs")])
