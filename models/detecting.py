@@ -18,7 +18,7 @@ from gluonops.contract.errors import OpError
 from gluonops.darknet import Boxes, Convolution
 from gluonops.darknet.detector import DetectingNet
 from gluonops.darknet.heads import yolo_block
-from gluonops.darknet.pooling import Upsample
+from gluonops.darknet.resizing import Upsample
 from gluonops.data.base import listed
 from mxnet.gluon import HybridBlock
 

@@ -35,7 +35,7 @@ from gluonops.backends.concat import concat
 from gluonops.backends.layer import EitherModeBlock
 from gluonops.darknet import Convolution, MaxPool
 from gluonops.darknet.net import preprocessing_for
-from gluonops.darknet.pooling import Upsample
+from gluonops.darknet.resizing import Upsample
 
 from .darknet19 import stack
 from .detecting import ALEXEYAB, Lateral, Map, MultiscaleDetector, Output

@@ -158,7 +158,7 @@ def _add_files(add: Callable) -> None:
                        "archive; or a file that ends in .params or .rec")
     files.add_argument("target", nargs="?", help="for convert: what to write")
     files.add_argument("--epoch", type=int, metavar="N", help="number of the parameter file (default: the highest)")
-    files.set_defaults(check=_check_files)
+    files.set_defaults(module="mxnet_files", check=_check_files)
 
 
 def _check_files(args: argparse.Namespace) -> None:
@@ -197,6 +197,7 @@ def _add_anchors(add: Callable) -> None:
     anchors.add_argument("--stride", type=int, default=32, help="pixels per grid cell (default: 32)")
     anchors.add_argument("--seed", type=int, default=0, help="seed of the first centres (default: 0)")
     anchors.add_argument("-o", "--output", metavar="FILE", help="plot boxes and anchors: .png, .svg or .pdf")
+    anchors.set_defaults(module="find_anchors")
 
 
 def _add_bench(add: Callable) -> None:
@@ -223,7 +224,7 @@ def _run(args: argparse.Namespace) -> int | None:
     """Check the arguments, then import the package and run the command. Only one that finds a fault returns a code."""
     if hasattr(args, "check"):
         args.check(args)
-    if args.module in WITHOUT_MXNET:
+    if args.command in WITHOUT_MXNET:
         sys.modules.setdefault("mxnet", None)   # The package is imported as where MXNet is not installed.
     return importlib.import_module(f"gluonops.commands.{args.module}").run(args)
 

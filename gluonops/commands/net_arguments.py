@@ -170,7 +170,7 @@ def add_convert(add: Callable) -> None:
                          help="text file with one class name per line, to store in the files")
     _add_detection(convert)
     _add_resize(convert)
-    convert.set_defaults(check=_check_convert)
+    convert.set_defaults(module="from_darknet", check=_check_convert)
 
 
 def _check_convert(args: argparse.Namespace) -> None:

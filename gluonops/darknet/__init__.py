@@ -8,12 +8,12 @@ AlexeyAB/darknet, commit 59596d78.
 """
 from . import merging as _merging  # noqa: F401  (it registers its layers, as the other modules of layers do)
 from .adapting import adapt_cfg
-from .boxes import Boxes
 from .build import load
+from .candidates import Boxes
 from .detector import Detector
 from .heads import Region
 from .net import DarknetNet
-from .pooling import MaxPool
+from .resizing import MaxPool
 from .training import TrainingOptions, check_trainable, read_training, shorter_policy
 from .tree import Tree, read_tree
 from .weighted import Convolution

@@ -19,7 +19,7 @@ from ..nn import Mish
 from .blocks import layer
 from .build import Builder, Layer, Shape, kind
 from .cfg import Section
-from .losses import HeadLoss, check_has_loss
+from .net_loss import HeadLoss, check_has_loss
 from .tree import TreeSoftmax
 
 # The types of a [cost] behind a loss.

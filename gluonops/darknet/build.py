@@ -15,9 +15,9 @@ from mxnet.gluon import HybridBlock
 
 from ..contract.attributes import Attr, Choice
 from .cfg import Section, read_cfg
-from .losses import HeadLoss
+from .ignored_options import EPSILON, IGNORED, dialect_of
 from .net import DarknetNet, Head, preprocessing_for
-from .options import EPSILON, IGNORED, dialect_of
+from .net_loss import HeadLoss
 from .tree import Tree, read_map, read_tree
 from .weights import load_weights
 

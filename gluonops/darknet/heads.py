@@ -2,7 +2,7 @@
 
 A block activates the map of its layer. With A anchors and K classes a map is (B, A*(5+K), H, W), or (B, A, 5+K, H, W)
 with the axis of x, y, w, h, objectness and the classes apart. The options of a loss are read when it is asked for, not
-when a cfg is loaded. Sources: as of ``boxes.py``; ``parse_region``, ``parse_yolo`` and ``parse_detection`` in
+when a cfg is loaded. Sources: as of ``candidates.py``; ``parse_region``, ``parse_yolo`` and ``parse_detection`` in
 ``src/parser.c`` of both programs.
 """
 from __future__ import annotations
@@ -19,11 +19,11 @@ from ..ops import region_decode
 from ..ops.gaussian_yolo_loss.contract import SHIFTS
 from .activations import Identity
 from .blocks import add_constants, layer
-from .boxes import Boxes, CellBoxes, GaussianBoxes, SquaredBoxes, TreeBoxes
 from .build import Builder, Layer, Shape, kind
+from .candidates import Boxes, CellBoxes, GaussianBoxes, SquaredBoxes, TreeBoxes
 from .cfg import Section
-from .losses import HeadLoss, check_has_loss
 from .net import Head
+from .net_loss import HeadLoss, check_has_loss
 from .tree import TreeSoftmax
 
 ANCHOR = 0.5

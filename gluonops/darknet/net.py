@@ -10,7 +10,7 @@ from mxnet.gluon import HybridBlock
 from ..backends.emitter import Array
 from ..contract.errors import OpError
 from .detector import DetectingNet, contexts_and_dtype
-from .losses import NetLoss
+from .net_loss import NetLoss
 
 
 def preprocessing_for(channels: int = 3, resize: str = "letterbox") -> dict[str, object]:

@@ -10,8 +10,8 @@ import os
 
 from ..contract.attributes import Float
 from .cfg import Section, read_cfg
-from .losses import check_has_loss
-from .options import DETECTING, dialect_of
+from .ignored_options import DETECTING, dialect_of
+from .net_loss import check_has_loss
 
 CELL = 32              # multi-scale training changes the input by so many pixels
 DETECTOR_SIZES = range(320, 640, CELL)     # inputs of pjreddie's multi-scale training

@@ -13,7 +13,7 @@ from .activations import ACTIVATIONS, activation_block
 from .blocks import Weighted
 from .build import Builder, Layer, Shape, kind
 from .cfg import Section
-from .pooling import BLURS, Blur, blurred, strides_of, windows
+from .resizing import BLURS, Blur, blurred, strides_of, windows
 
 # Darknet keeps 0.99 of the running statistics in every step of training; MXNet's default is 0.9.
 MOMENTUM = 0.99

@@ -3,8 +3,8 @@
 It needs NumPy alone, on any system. A net is named by its path without ``-symbol.json``, by one of its two files, or by
 a folder or an archive that has it.
 """
-from .convert import convert
 from .describe import check, describe
 from .read import read, records, write
+from .writers import convert
 
 __all__ = ["check", "convert", "describe", "read", "records", "write"]

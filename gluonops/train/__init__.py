@@ -8,7 +8,7 @@
 - :mod:`~gluonops.train.parameters`, :mod:`~gluonops.train.precision`: frozen layers, averages of parameters,
   accumulation and clipping of gradients, 16 bits
 - :mod:`~gluonops.train.checkpoint`, :mod:`~gluonops.train.pretraining`: files of a run, and what a net starts from
-- :mod:`~gluonops.train.parts`, :mod:`~gluonops.train.images`: data sets in their parts, and as they are trained on
+- :mod:`~gluonops.train.parts`, :mod:`~gluonops.train.image_sets`: data sets in their parts, and as they are trained on
 - :mod:`~gluonops.train.metrics`, :mod:`~gluonops.train.reports`, :mod:`~gluonops.train.pictures`: what a
   run has reached
 - :mod:`~gluonops.train.exporting`: nets on their way out, and back, and how a user runs them
@@ -25,9 +25,8 @@ import types
 
 from .checkpoint import *
 from .exporting import *
-from .files import *
 from .fitting import *
-from .images import *
+from .image_sets import *
 from .interrupting import *
 from .metrics import *
 from .optimizers import *
@@ -41,6 +40,7 @@ from .pretraining import *
 from .recipe import *
 from .reports import *
 from .run import *
+from .run_files import *
 from .workers import *
 
 # For `import *`. Type checkers follow the imports: a computed `__all__` would be an empty one to them.

@@ -19,9 +19,9 @@ from mxnet import gluon
 
 from ..contract.errors import OpError
 from ..io.params import load_arrays
-from .files import save_tensors
 from .interrupting import CHECKPOINTS
 from .parameters import ParameterAverage
+from .run_files import save_tensors
 
 __all__ = ["find_checkpoint", "net_tensors", "read_checkpoint", "read_parameters", "restore_checkpoint", "restore_net",
            "save_checkpoint"]

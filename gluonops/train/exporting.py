@@ -25,7 +25,7 @@ from ..export.files import load as load_files
 from ..io.optional import require
 from ..io.params import as_numpy
 from ..runtime import numpy_view
-from .files import write
+from .run_files import write
 
 __all__ = ["Comparison", "DETECTIONS", "OUTPUTS", "cut_symbol", "export_and_check", "fits", "how_to_run",
            "keep_statistics", "load_module", "load_net", "save_example"]

@@ -14,16 +14,16 @@ from .. import data
 from ..contract.errors import OpError
 from ..data.anchors import box_sizes
 from ..data.base import about_image, class_names
+from ..data.by_name import read
 from ..data.datasets.darknet import is_data_file
 from ..data.datasets.data_yaml import is_data_yaml
 from ..data.datasets.yolo import has_names
 from ..data.images import progress
-from ..data.load import read
 from ..data.repairs import merged, warn_of
 from ..io.files import read_lines
 from ..io.progress import say
-from .files import make_folder, write
-from .images import OF_DIGITS, Cached, ClassSubset, DetectionSubset, check_classes
+from .image_sets import OF_DIGITS, Cached, ClassSubset, DetectionSubset, check_classes
+from .run_files import make_folder, write
 
 __all__ = ["Classification", "classification_parts", "data_arguments", "data_notes", "detection_parts"]
 

@@ -13,8 +13,8 @@ from mxnet import gluon
 from ..export import LoadedDetector
 from ..io.optional import require
 from ..io.params import as_numpy
-from .files import write
 from .metrics import matched
+from .run_files import write
 
 if TYPE_CHECKING:   # matplotlib is optional
     from matplotlib.figure import Figure

@@ -23,7 +23,7 @@ from ..data.transforms.augment import place
 from ..io.params import as_numpy
 from ..loss import SoftmaxCELoss
 from .checkpoint import net_tensors, read_checkpoint, read_parameters, restore_net
-from .images import classification_batch
+from .image_sets import classification_batch
 from .optimizers import make_trainer, schedule
 from .recipe import FIRST_LAYERS, OBJECT_BATCH, fitted_batch_norm, is_small
 from .run import Run

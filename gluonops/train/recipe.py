@@ -30,7 +30,7 @@ from .. import data
 from ..contract.errors import OpError
 from ..darknet import DarknetNet, TrainingOptions, adapt_cfg, load, load_weights, read_training, shorter_policy
 from ..darknet.cfg import read_cfg
-from .images import classification_batch
+from .image_sets import classification_batch
 from .metrics import accuracy, evaluate_detector
 from .optimizers import Schedule, darknet_schedule
 from .parameters import blocks_of

@@ -15,7 +15,7 @@ import numpy as np
 from ..io.optional import require
 from ..io.progress import COLUMNS
 from ..version import __version__
-from .files import write
+from .run_files import write
 
 __all__ = ["EpochTable", "EventWriter", "write_history", "write_results"]
 

@@ -21,10 +21,10 @@ from ..data import Batches
 from ..io.progress import Bar, say
 from . import checkpoint as checkpoints
 from . import parameters
-from .files import lock_folder, make_folder, save_tensors
 from .interrupting import Stopping
 from .precision import MixedPrecision
 from .reports import EpochTable, EventWriter, ExpectedTime, in_words, write_history
+from .run_files import lock_folder, make_folder, save_tensors
 from .workers import Workers, plan, share_parameters, updates_per_epoch
 
 __all__ = ["Run"]
