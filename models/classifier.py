@@ -174,7 +174,7 @@ def _features_of_gluoncv(name, classes):
                 raise ValueError("its classes are fixed") from error
             return zoo.get_model(name, **options).features
     except (ValueError, AttributeError) as error:
-        known = [*OURS, *zoo.get_model_list()]
-        meant = "" if name in known else perhaps(name, known)
+        names = [*OURS, *zoo.get_model_list()]
+        meant = "" if name in names else perhaps(name, names)
         raise OpError(WHERE, f"there is no classifier {name!r} with `features`",
                       meant or f"Choose {', '.join(OURS)}, resnet18_v1, mobilenet0.25, ...") from error

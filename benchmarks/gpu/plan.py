@@ -60,8 +60,8 @@ def _launches(op, case, types, lowered):
     arrays = {t.name: (shapes[t.name], dtypes[variables[t.name]]) for t in op.tensors}
     if op.reads_head_gradient:
         arrays["output_grad"] = arrays["output"]
-    given = record.plan(op, "forward", attrs, shapes, case.dtype).arguments
-    tables = {name: list(values) for name, values in given.items() if isinstance(values, tuple)}
+    arguments = record.plan(op, "forward", attrs, shapes, case.dtype).arguments
+    tables = {name: list(values) for name, values in arguments.items() if isinstance(values, tuple)}
     table_dtypes = record.table_dtypes(op, dtypes)
     arrays.update({name: ((len(values),), table_dtypes[name]) for name, values in tables.items()})
     passes, zeros = {}, []

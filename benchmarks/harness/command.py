@@ -100,17 +100,17 @@ class Benchmark:
         if args.json and args.json.exists():
             measured["cases"] = results.load(args.json)["cases"]
         cases = {self.title(record): record for record in measured["cases"]}
-        found = []
+        records = []
         for record in self.records(args):
             print(self.text(record), end="\n\n", flush=True)
-            found.append(record)
+            records.append(record)
             cases[self.title(record)] = record
             if args.json:   # A run that is stopped keeps what it has measured.
                 results.save(args.json, {**measured, "cases": list(cases.values())})
         words = {True: "passed", False: "MISSED", None: "-"}
-        verdicts = [[v["case"], v["target"], v["measured"], words[v["passed"]]] for v in self.verdicts(found)]
+        verdicts = [[v["case"], v["target"], v["measured"], words[v["passed"]]] for v in self.verdicts(records)]
         print("\n".join(report.aligned(verdicts) if verdicts else ["no target speaks of these cases"]))
-        wrong = [f"{self.title(record)}: {peer}: {what}" for record in found
+        wrong = [f"{self.title(record)}: {peer}: {what}" for record in records
                  for peer, what in record["mismatches"].items()]
         if wrong:
             print("\nMISMATCH, no figures for:\n" + "\n".join(wrong), file=sys.stderr)

@@ -57,8 +57,8 @@ def report(args: argparse.Namespace, written: list[str], differences: list[tuple
         print(json.dumps({"written": written, "notes": notes, **further, "differences": [
             {"file": name, **difference._asdict()} for name, difference in differences]}, indent=2))
         return
-    found = [f"{name}, {difference}" for name, difference in differences]
-    print("\n".join([*written, *found, *(f"note: {note}" for note in notes)]))
+    findings = [f"{name}, {difference}" for name, difference in differences]
+    print("\n".join([*written, *findings, *(f"note: {note}" for note in notes)]))
 
 
 def _write(args):
@@ -73,9 +73,9 @@ def _write(args):
             written = export.rewrite(args.source, beside, args.backend, args.fold_batch_norm, args.inference,
                                      args.epoch, args.pad_channels, args.split_channels, args.data_shape,
                                      args.outputs)
-            found = {os.path.join(os.path.dirname(args.target), os.path.basename(path)): path for path in written}
-            check_writable("export.rewrite", *found)
-            made.update(found)
+            copies = {os.path.join(os.path.dirname(args.target), os.path.basename(path)): path for path in written}
+            check_writable("export.rewrite", *copies)
+            made.update(copies)
             differences += _compared(args, beside)
         if args.onnx is not None:
             check_writable("export.onnx", args.onnx)
@@ -83,9 +83,9 @@ def _write(args):
             export.onnx(args.source, beside, args.data_shape, False if args.fixed_batch else None,
                         fold_batch_norm=args.fold_batch_norm, epoch=args.epoch, opset=args.opset, outputs=args.outputs)
             differences += _compared(args, beside)
-        ported, found = ([], []) if args.torch is None else port(args.source, args.torch, args.data_shape, args.epoch,
+        ported, apart = ([], []) if args.torch is None else port(args.source, args.torch, args.data_shape, args.epoch,
                                                                  args.training, args.force, args.outputs)
-        differences += [(os.path.join(args.torch, "net.py"), one) for one in found]
+        differences += [(os.path.join(args.torch, "net.py"), one) for one in apart]
         replace("export", {path: functools.partial(os.replace, beside) for path, beside in made.items()})
     return [*made, *(os.path.join(args.torch, os.path.basename(path)) for path in ported)], differences
 
@@ -115,8 +115,8 @@ def _quantize(args):
                       f"Pass both, such as --data-shape 1,3,224,224 {PREPROCESSING}; or call gluonops.export.quantize "
                       "with arrays") from error
     data = calibration_images(args.calibrate, shape, preprocessing)
-    given = {name: getattr(args, name) for name in QUANTIZE_OPTIONS}
-    options = {name: value for name, value in given.items() if value is not None}
+    typed = {name: getattr(args, name) for name in QUANTIZE_OPTIONS}
+    options = {name: value for name, value in typed.items() if value is not None}
     return export.quantize(args.source, args.target, data, onnx=args.onnx, epoch=args.epoch, opset=args.opset,
                            outputs=args.outputs, **options)
 

@@ -19,20 +19,20 @@ MOST_SHOWN = 3   # of the nodes in the last note; --json has all of them
 
 def run(args: argparse.Namespace) -> int:
     """Do what ``args.action`` says. Return the exit code: 1 if ``check`` finds something."""
-    found = []
+    problems = []
     if args.action == "convert":
         make_folder("files", args.target)
         written = files.convert(args.path, args.target, args.epoch)
         print(json.dumps({"written": written}) if args.json else written)
     elif args.action == "check":
-        found = files.check(args.path, args.epoch)
+        problems = files.check(args.path, args.epoch)
         outlook = _outlook(args)
-        print(json.dumps({"problems": found, **outlook}, indent=2) if args.json else "\n".join(
-            [*(found or ["nothing is wrong"]), *_notes(outlook)]))
+        print(json.dumps({"problems": problems, **outlook}, indent=2) if args.json else "\n".join(
+            [*(problems or ["nothing is wrong"]), *_notes(outlook)]))
     else:
         content = files.describe(args.path, args.epoch)
         print(json.dumps(content, indent=2) if args.json else "\n".join(_lines(content)))
-    return 1 if found else 0
+    return 1 if problems else 0
 
 
 def _outlook(args: argparse.Namespace) -> dict[str, list[str]]:
@@ -45,8 +45,8 @@ def _outlook(args: argparse.Namespace) -> dict[str, list[str]]:
 
 def _notes(outlook: dict[str, list[str]]) -> list[str]:
     """What an export will need, in words."""
-    return [f"note: {NOTES[name]} {listed(found, MOST_SHOWN if name == 'cut_at' else MOST_NAMES)}"
-            for name, found in outlook.items() if found]
+    return [f"note: {NOTES[name]} {listed(names, MOST_SHOWN if name == 'cut_at' else MOST_NAMES)}"
+            for name, names in outlook.items() if names]
 
 
 def _lines(content: dict[str, Any]) -> list[str]:

@@ -90,9 +90,9 @@ def _check_export(args: argparse.Namespace) -> None:
 
 
 def _check_int8(args: argparse.Namespace) -> None:
-    given = [name for name in ("calibrate", "preprocessing", *QUANTIZE_OPTIONS) if getattr(args, name) is not None]
-    if given and not args.int8:
-        args.parser.error(f"--{given[0].replace('_', '-')} goes with --int8")
+    typed = [name for name in ("calibrate", "preprocessing", *QUANTIZE_OPTIONS) if getattr(args, name) is not None]
+    if typed and not args.int8:
+        args.parser.error(f"--{typed[0].replace('_', '-')} goes with --int8")
     if not args.int8:
         return
     if args.torch is not None:
@@ -174,10 +174,10 @@ def add_convert(add: Callable) -> None:
 
 
 def _check_convert(args: argparse.Namespace) -> None:
-    given = [f"--{name}" for name in DETECTION if getattr(args, name) is not None]
-    if given and not args.detections:
-        verb = "goes" if len(given) == 1 else "go"
-        args.parser.error(f"{' and '.join(given)} {verb} with --detections")
+    typed = [f"--{name}" for name in DETECTION if getattr(args, name) is not None]
+    if typed and not args.detections:
+        verb = "goes" if len(typed) == 1 else "go"
+        args.parser.error(f"{' and '.join(typed)} {verb} with --detections")
 
 
 def add_on_images(add: Callable, debug: argparse.ArgumentParser) -> None:

@@ -33,13 +33,14 @@ def run(args: argparse.Namespace) -> None:
     where, task = args.command, TASKS[args.command]
     net, images = _load_net(args, where, task.net)
     paths = _output_paths(args.output, images, where)
-    found = {image: task.find(net, image, args) for image in over(images, task.doing, "image")}
+    results_of = {image: task.find(net, image, args) for image in over(images, task.doing, "image")}
     rows = []
-    for image, results in found.items():
+    for image, results in results_of.items():
         drawn = {"output": paths[image]} if image in paths else {}
         rows.append({"image": image, **drawn, task.key: [result.as_dict() for result in results]})
     text = json.dumps(rows, indent=2)
-    savers = {path: functools.partial(_draw, net, image, found[image], _format(path)) for image, path in paths.items()}
+    savers = {path: functools.partial(_draw, net, image, results_of[image], _format(path))
+              for image, path in paths.items()}
     if args.json not in (None, "-"):
         savers[args.json] = lambda temporary: pathlib.Path(temporary).write_text(text + "\n", encoding="utf-8")
     for path in savers:
@@ -49,7 +50,7 @@ def run(args: argparse.Namespace) -> None:
     if args.json == "-":
         print(text)
         return
-    for image, results in found.items():
+    for image, results in results_of.items():
         print("\n".join(task.lines(image, results)))
     if args.output:
         print(f"drawn into {args.output}")
@@ -57,9 +58,9 @@ def run(args: argparse.Namespace) -> None:
 
 def _detections(image: str, detections: Sequence[export.Detection]) -> Iterator[str]:
     yield f"{image}: {len(detections)} found"
-    width = max((len(found.name) for found in detections), default=0)
-    for found in detections:
-        yield f"  {found.name:{width}}  {found.score:.2f}  at " + " ".join(f"{side:.0f}" for side in found.box)
+    width = max((len(one.name) for one in detections), default=0)
+    for one in detections:
+        yield f"  {one.name:{width}}  {one.score:.2f}  at " + " ".join(f"{side:.0f}" for side in one.box)
 
 
 def _predictions(image: str, predictions: Sequence[export.Prediction]) -> Iterator[str]:

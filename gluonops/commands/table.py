@@ -56,9 +56,9 @@ def _meant(name: str) -> str:
         if _plain(name) in (_plain(full), _plain(full.partition(".")[2])):
             operator = block.__module__.split(".")[-2]
             return operator if operator in entries else full
-    known = [*entries, *blocks, *(full.partition(".")[2] for full in blocks)]
+    names = [*entries, *blocks, *(full.partition(".")[2] for full in blocks)]
     raise OpError("ops", f"there is no operator, layer or loss {name!r}",
-                  perhaps(name, known) or "gluonops ops lists all of them")
+                  perhaps(name, names) or "gluonops ops lists all of them")
 
 
 def _plain(name: str) -> str:

@@ -25,9 +25,9 @@ def layer(function: Callable) -> type[HybridBlock]:
 
     def __init__(self, *args, prefix=None, params=None, **kwargs):
         EitherModeBlock.__init__(self, prefix=prefix, params=params)
-        given = signature.bind(*args, **kwargs)
-        given.apply_defaults()
-        self._options = given.arguments
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        self._options = bound.arguments
         with self.name_scope():
             for name, argument in signature.parameters.items():
                 if argument.annotation in (HybridBlock, "HybridBlock"):

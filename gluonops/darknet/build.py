@@ -76,8 +76,8 @@ class Builder:
         """Add the layer of a section."""
         kind = SECTIONS.get(section.kind)
         if kind is None:
-            known = ", ".join(sorted(SECTIONS))
-            raise section.error(f"a section of this kind is not supported; expected one of {known}",
+            kinds = ", ".join(sorted(SECTIONS))
+            raise section.error(f"a section of this kind is not supported; expected one of {kinds}",
                                 "Remove the layer, if the network computes the same without it")
         before = self.layers[-1].shape if self.layers else self.net.input_shape
         if len(before) == 1 and not kind.takes_row:
@@ -161,11 +161,11 @@ class Builder:
         candidates = [written]
         for folder in (self.folder, above):
             candidates += [os.path.join(folder, written), os.path.join(folder, os.path.basename(written))]
-        found = next((path for path in candidates if os.path.isfile(path)), None)
-        if found is None:
+        existing = next((path for path in candidates if os.path.isfile(path)), None)
+        if existing is None:
             raise section.error(f"the {key} {written} is neither in the current folder nor at the cfg",
                                 "Put the file beside the cfg", key)
-        return found
+        return existing
 
 
 def load(cfg: str | os.PathLike, weights: str | os.PathLike | None = None, ctx: mx.Context | None = None,

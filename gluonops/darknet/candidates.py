@@ -154,14 +154,14 @@ class TreeBoxes(Float32Block, Boxes):
             index = F.reshape(F.maximum(deepest, 0), shape=(0, -1))
             score = F.pick(probabilities, index, axis=1, keepdims=True)
             counts = (deepest >= 0) * (objectness > self.threshold)
-            found, scores = F.maximum(deepest, 0), score * counts
+            classes, scores = F.maximum(deepest, 0), score * counts
         else:
             deepest = self._deepest(F, self.ancestors(probabilities), ids)
             roots = F.slice_axis(conditional, axis=1, begin=0, end=self._roots)
-            found = F.where(deepest >= 0, deepest, F.argmax(roots, axis=1, keepdims=True))
+            classes = F.where(deepest >= 0, deepest, F.argmax(roots, axis=1, keepdims=True))
             scores = objectness
         shape = (-4, -1, self._anchors, 0, 0)
-        return F.reshape(found, shape=shape), F.reshape(scores, shape=shape)
+        return F.reshape(classes, shape=shape), F.reshape(scores, shape=shape)
 
     def _deepest(self, F, probabilities: Array, ids: Array) -> Array:
         """The most special class above the threshold, -1 if there is none, (B*A, 1, H*W)."""

@@ -113,13 +113,13 @@ class Section:
 
     def close(self) -> None:
         """Raise an OpError for options that were not read, and for options that were read but are given twice."""
-        known = ", ".join(sorted(self._read | self._skipped))
+        options = ", ".join(sorted(self._read | self._skipped))
         self.skip(*TRAINING)
         for key in FILE_LAYOUT:
             self.refuse(key, "it changes what the weights file holds")
         for key, (_, line) in self._options.items():
             if key not in self._read | self._skipped:
-                raise self.error(f"the option {key!r} is not understood; expected {known or 'no option'}",
+                raise self.error(f"the option {key!r} is not understood; expected {options or 'no option'}",
                                  "Remove it, if the network computes the same without it", key)
             if key in self._read and key in self._repeated:
                 raise self.error(f"the option {key!r} is given twice, first in line {line}", "Remove one of them",

@@ -261,14 +261,14 @@ def _anchors(build: Builder, section: Section, count: int) -> np.ndarray:
 def _stride(build: Builder, section: Section, shape: Shape, anchors: int, classes: int) -> int:
     """Pixels from one cell of a map to the next. An OpError if the map has other channels than anchors and classes."""
     _, height, width = build.net.input_shape
-    found, rows, columns = shape
+    channels, rows, columns = shape
     if width % columns or height % rows or width // columns != height // rows:
         raise section.error(f"its map has {rows} x {columns} cells for images of {height} x {width}; expected "
                             "square cells of whole pixels",
                             "Choose a height and width in [net] that are multiples of 32")
     numbers = NUMBERS[section.kind]
-    channels = anchors * (numbers + classes)
-    if found != channels:
-        raise section.error(f"its input has {found} channels; expected {anchors} anchors * ({numbers} + {classes} "
-                            f"classes) = {channels}", "Correct filters of the layer before", "classes")
+    expected = anchors * (numbers + classes)
+    if channels != expected:
+        raise section.error(f"its input has {channels} channels; expected {anchors} anchors * ({numbers} + {classes} "
+                            f"classes) = {expected}", "Correct filters of the layer before", "classes")
     return width // columns

@@ -149,13 +149,13 @@ class TreeSoftmax(Float32Block):
         data = F.cast(data, dtype="float32")
         if self._temperature != 1:
             data = data / self._temperature
-        found = []
+        groups_of_levels = []
         for width, count in self._widths:
             groups = F.take(data, constants[f"index{width}"], axis=1)
             groups = F.reshape(groups, shape=(0, -4, count, width, 0))
             groups = F.softmax(F.broadcast_add(groups, constants[f"outside{width}"]), axis=2)
-            found.append(F.reshape(groups, shape=(0, -3, 0)))
-        together = F.concat(*found, dim=1) if len(found) > 1 else found[0]
+            groups_of_levels.append(F.reshape(groups, shape=(0, -3, 0)))
+        together = F.concat(*groups_of_levels, dim=1) if len(groups_of_levels) > 1 else groups_of_levels[0]
         return F.cast(F.take(together, back, axis=1), dtype=self._dtype)
 
 

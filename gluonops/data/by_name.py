@@ -111,18 +111,18 @@ def recognize(path: Optional[Path], task: Optional[str] = None) -> formats.Forma
     path = os.path.expanduser(os.fspath(path))
     if not os.path.exists(path):
         raise OpError(where, f"there is no folder {path}", "Pass the folder of a data set")
-    found = [entry for entry in formats.FORMATS if _has_layout(entry, path)] or _of_classes(path)
-    if not found:
+    matching = [entry for entry in formats.FORMATS if _has_layout(entry, path)] or _of_classes(path)
+    if not matching:
         if os.path.isfile(path):
             endings = dict.fromkeys(ending for entry in formats.FORMATS for ending in entry.endings)
             raise OpError(where, f"{path} is a file; expected a folder, or a file that ends in {', '.join(endings)}",
                           "Pass the folder of the data set")
         raise _unknown(where, path)
-    fitting = [entry for entry in found if entry in entries] or [
+    fitting = [entry for entry in matching if entry in entries] or [
         entry for entry in _of_classes(path) if entry in entries]
     if not fitting:
-        raise OpError(where, f"{path} has the layout {found[0].name}, which is for {found[0].task}; expected one for "
-                      f"{task}", f"Run: gluonops train {path}")
+        raise OpError(where, f"{path} has the layout {matching[0].name}, which is for {matching[0].task}; expected one "
+                      f"for {task}", f"Run: gluonops train {path}")
     if len(fitting) > 1 and fitting[0].name == fitting[-1].name:   # RecordIO has both kinds of labels
         return fitting[0 if has_boxes(path) else -1]
     return fitting[0]
@@ -142,7 +142,7 @@ def _unknown(where: str, path: str) -> OpError:
 def _has_layout(entry: formats.Format, path: str) -> bool:
     if os.path.isfile(path):
         return bool(entry.endings) and path.lower().endswith(entry.endings)
-    return any(_is_meant(found) for mark in entry.marks for found in layouts.matching(path, mark))
+    return any(_is_meant(path_found) for mark in entry.marks for path_found in layouts.matching(path, mark))
 
 
 def _is_meant(path: str) -> bool:

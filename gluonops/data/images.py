@@ -188,13 +188,13 @@ def headers(paths: Sequence[str | OpError], where: str, what: str) -> list[Heade
 
     ``what`` is the text in front of the progress bar.
     """
-    found = []
+    results = []
     for path in progress(paths, what):
         try:
-            found.append(path if isinstance(path, OpError) else read_header(path, where))
+            results.append(path if isinstance(path, OpError) else read_header(path, where))
         except OpError as error:
-            found.append(error)
-    return found
+            results.append(error)
+    return results
 
 
 @contextlib.contextmanager

@@ -32,8 +32,8 @@ def entries(folder: str) -> tuple[list[str], list[str]]:
     """The names of the files and of the folders in a folder, sorted; two empty lists if there is no such folder."""
     files, folders = [], []
     try:
-        with os.scandir(folder) as found:
-            for entry in found:
+        with os.scandir(folder) as listing:
+            for entry in listing:
                 if not entry.name.startswith(".") and entry.name.lower() not in IGNORED:
                     (folders if entry.is_dir() else files).append(entry.name)
     except OSError:
@@ -47,9 +47,9 @@ def child(folder: str, *names: str) -> str | None:
     for name in names:
         if name in folders:
             return os.path.join(folder, name)
-        for found in folders:
-            if found.lower() == name.lower():
-                return os.path.join(folder, found)
+        for existing in folders:
+            if existing.lower() == name.lower():
+                return os.path.join(folder, existing)
     return None
 
 
@@ -80,10 +80,10 @@ def pictures_in(folder: str) -> list[str]:
 
 def pictures_below(folder: str) -> list[str]:
     """The paths of the pictures in a folder and in the folders inside it, sorted."""
-    found = pictures_in(folder)
+    pictures = pictures_in(folder)
     for name in entries(folder)[1]:
-        found += pictures_below(os.path.join(folder, name))
-    return found
+        pictures += pictures_below(os.path.join(folder, name))
+    return pictures
 
 
 def by_stem(paths: Sequence[str]) -> dict[str, str]:

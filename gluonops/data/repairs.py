@@ -49,7 +49,7 @@ class RepairWarning(UserWarning):
     """What was changed or left out of a data set, so that it can be used."""
 
 
-class Found(NamedTuple):
+class Noted(NamedTuple):
     """How often there was a reason for a repair, and the first places."""
     count: int
     first: tuple[str, ...]
@@ -67,17 +67,17 @@ class Repairs:
     """
 
     def __init__(self, where: str, strict: bool = False):
-        self.where, self.strict, self.found, self._damaged = where, strict, {}, {}
+        self.where, self.strict, self.noted, self._damaged = where, strict, {}, {}
 
     def note(self, reason: str, place: Place, got: str, expected: str) -> None:
         """Count a repair. A strict reader raises the error that ``got`` was found there, and ``expected`` was not."""
         if self.strict and reason not in ACCEPTED:
             raise OpError(self.where, f"{_text(place)}: {got}; expected {expected}",
                           "Correct it, or allow the repair: without strict it is made and counted")
-        count, first = self.found.get(reason, Found(0, ()))
+        count, first = self.noted.get(reason, Noted(0, ()))
         if count < PLACES:
             first = (*first, _text(place))
-        self.found[reason] = Found(count + 1, first)
+        self.noted[reason] = Noted(count + 1, first)
 
     def damaged(self, error: OpError, pictures: int) -> None:
         """Count a picture of a data set of so many that turns out to be damaged when it is decoded, and warn of it.
@@ -91,18 +91,18 @@ class Repairs:
         if self._damaged.setdefault(place, own) is not own:   # It was counted, perhaps by another thread.
             return
         self.note("unreadable", place, "", "")
-        count, total = self.found["unreadable"].count, pictures + self.found["unreadable"].count - len(self._damaged)
+        count, total = self.noted["unreadable"].count, pictures + self.noted["unreadable"].count - len(self._damaged)
         check_readable(self.where, count, total, error)
         warnings.warn(f"{place}. It is left out: the next picture that can be read takes its place", RepairWarning,
                       stacklevel=3)
 
     def summary(self) -> dict[str, dict]:
         """By reason the ``count`` and the ``first`` places, for JSON."""
-        return {reason: {"count": count, "first": list(first)} for reason, (count, first) in self.found.items()}
+        return {reason: {"count": count, "first": list(first)} for reason, (count, first) in self.noted.items()}
 
     def __str__(self) -> str:
         return "\n".join(f"  {count} {REASONS[reason][count > 1]}: {'; '.join(first)}{'; ...' * (count > len(first))}"
-                         for reason, (count, first) in self.found.items())
+                         for reason, (count, first) in self.noted.items())
 
 
 def check_readable(where: str, count: int, total: int, first: OpError) -> None:
@@ -120,15 +120,15 @@ def merged(several: Iterable[Repairs]) -> Repairs:
     """The repairs of several parts of a data set as those of one. Parts that were read together count once."""
     parts = list({id(repairs): repairs for repairs in several}.values())
     total = Repairs(parts[0].where) if parts else Repairs("data")
-    for reason, found in itertools.chain.from_iterable(part.found.items() for part in parts):
-        count, first = total.found.get(reason, Found(0, ()))
-        total.found[reason] = Found(count + found.count, (*first, *found.first)[:PLACES])
+    for reason, noted in itertools.chain.from_iterable(part.noted.items() for part in parts):
+        count, first = total.noted.get(reason, Noted(0, ()))
+        total.noted[reason] = Noted(count + noted.count, (*first, *noted.first)[:PLACES])
     return total
 
 
 def warn_of(several: Iterable[Repairs], stacklevel: int = 3) -> None:
     """One warning of all repairs, if there are any."""
     total = merged(several)
-    if total.found:
+    if total.noted:
         warnings.warn(f"the data set is used with these repairs; with strict they are errors:\n{total}", RepairWarning,
                       stacklevel=stacklevel)

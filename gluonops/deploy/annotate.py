@@ -107,10 +107,10 @@ def draw_boxes(pixels: np.ndarray, detections: Sequence[Detection]) -> Image:
     pen = require("PIL.ImageDraw", WHERE).Draw(picture)
     line_width = max(2, min(picture.size) // 200)
     font = _font(max(SMALLEST_TEXT, min(picture.size) // 40))
-    for found in reversed(detections):
-        ink = colour(found.class_id)
-        pen.rectangle(found.box, outline=ink, width=line_width)
-        _draw_label(pen, picture.size, f"{found.name}: {found.score:.2f}", found.box, ink, font)
+    for detection in reversed(detections):
+        ink = colour(detection.class_id)
+        pen.rectangle(detection.box, outline=ink, width=line_width)
+        _draw_label(pen, picture.size, f"{detection.name}: {detection.score:.2f}", detection.box, ink, font)
     return picture
 
 

@@ -83,7 +83,7 @@ def load(path: str | os.PathLike, weights: str | os.PathLike | None = None, clas
     detection = {name: value for name, value in (("threshold", threshold), ("nms", nms), ("topk", topk))
                  if value is not None}
     if path.endswith(".cfg"):
-        found = _from_darknet(path, weights, device, detection, progress)
+        source = _from_darknet(path, weights, device, detection, progress)
     else:
         if weights is not None:
             raise OpError(WHERE, f"{path} has weights, and is no .cfg; expected Darknet's cfg with its weights",
@@ -92,12 +92,12 @@ def load(path: str | os.PathLike, weights: str | os.PathLike | None = None, clas
             name = next(iter(detection))
             raise OpError(WHERE, f"{name} is given for the exported net {path}, where it is fixed",
                           f"Leave it out, or export net.detector({name}=...)")
-        found = _from_onnx(path) if path.endswith(".onnx") else _from_symbol(path, epoch, device, data_shape,
+        source = _from_onnx(path) if path.endswith(".onnx") else _from_symbol(path, epoch, device, data_shape,
                                                                                      outputs)
-    return _loaded(path, found, classes, preprocessing, resize, device)
+    return _loaded(path, source, classes, preprocessing, resize, device)
 
 
-class _Found(NamedTuple):
+class _Source(NamedTuple):
     """A net, the shape of its input, and what its file says of it."""
 
     net: Callable
@@ -136,7 +136,7 @@ def _from_symbol(path, epoch, device, data_shape, outputs):
         for name, parameter in net.collect_params().items():
             parameter._load_init(model.parameters[name], device, cast_dtype=True)   # those of 8-bit layers are int8
     net.hybridize(static_alloc=True)
-    return _Found(_InMode(net, graph), model.inputs[inputs[0]], model.metadata)
+    return _Source(_InMode(net, graph), model.inputs[inputs[0]], model.metadata)
 
 
 class _InMode:
@@ -154,7 +154,7 @@ def _from_onnx(path):
     net = OnnxNet(path, WHERE)
     check_onnx(path, net.metadata)
     task = {1: "classification", 3: "detection"}.get(net.outputs)   # older files do not say it
-    return _Found(net, net.shape, {"task": task, **net.metadata, "dtype": net.dtype})
+    return _Source(net, net.shape, {"task": task, **net.metadata, "dtype": net.dtype})
 
 
 def _from_darknet(path, weights, device, options, progress):
@@ -174,17 +174,17 @@ def _from_darknet(path, weights, device, options, progress):
     if task == "classification":
         is_probability = ends_in_softmax(ExportedModel.from_net(net, shape, where=WHERE).graph)
         metadata["output"] = "probabilities" if is_probability else "logits"
-    return _Found(net, shape, metadata)
+    return _Source(net, shape, metadata)
 
 
-def _loaded(path, found, classes, preprocessing, resize, device):
+def _loaded(path, source, classes, preprocessing, resize, device):
     """The net, with its names, sizes and preprocessing checked."""
-    task = found.metadata.get("task")
-    if len(found.shape) != 4 or task not in ("detection", "classification"):
-        raise OpError(WHERE, f"{path} takes data of shape {found.shape}, and is neither a detector nor a classifier of "
-                      "images", "Export net.detector(), or a net that returns a score for each class")
+    task = source.metadata.get("task")
+    if len(source.shape) != 4 or task not in ("detection", "classification"):
+        raise OpError(WHERE, f"{path} takes data of shape {source.shape}, and is neither a detector nor a classifier "
+                      "of images", "Export net.detector(), or a net that returns a score for each class")
     if preprocessing is None:
-        preprocessing = found.metadata.get("preprocessing")
+        preprocessing = source.metadata.get("preprocessing")
     if preprocessing is None:
         raise OpError(WHERE, f"{path} does not say how images are prepared for it: {OLDER}",
                       "Export the net again with this gluonops; or pass it as preprocessing, or --preprocessing "
@@ -192,33 +192,33 @@ def _loaded(path, found, classes, preprocessing, resize, device):
     preprocessing = Preprocessing.from_metadata(preprocessing)
     if resize is not None:
         preprocessing = dataclasses.replace(preprocessing, resize=resize)
-    channels, height, width = found.shape[1:]
+    channels, height, width = source.shape[1:]
     if preprocessing.layout == "NHWC":
-        height, width, channels = found.shape[1:]
+        height, width, channels = source.shape[1:]
     if channels != preprocessing.channels:
         raise OpError(WHERE, f"{path} takes images of {channels} channels, and its preprocessing has colours "
                       f"{preprocessing.colours!r}", "Pass another preprocessing")
-    arguments = (found.net, _names(path, found, classes), (width, height), preprocessing, device,
-                 found.metadata.get("dtype", "float32"))
+    arguments = (source.net, _names(path, source, classes), (width, height), preprocessing, device,
+                 source.metadata.get("dtype", "float32"))
     if task == "detection":
-        threshold = found.metadata.get("threshold")
+        threshold = source.metadata.get("threshold")
         loaded = LoadedDetector(*arguments, threshold=threshold if isinstance(threshold, (int, float)) else 0.0)
     else:
-        loaded = LoadedClassifier(*arguments, returns=found.metadata.get("output", "logits"))
+        loaded = LoadedClassifier(*arguments, returns=source.metadata.get("output", "logits"))
     loaded.source = path
     return loaded
 
 
-def _names(path, found, given):
+def _names(path, source, wanted):
     """The names of the classes; numbers where there are none."""
-    stored = found.metadata.get("classes")
+    stored = source.metadata.get("classes")
     names = None if stored is None else classes_of(WHERE, path, stored)
-    if given is not None:
-        given = class_names(given, WHERE)
-        if names is not None and len(given) != len(names):
-            raise OpError(WHERE, f"there are {len(given)} names; the net has {len(names)} classes",
+    if wanted is not None:
+        wanted = class_names(wanted, WHERE)
+        if names is not None and len(wanted) != len(names):
+            raise OpError(WHERE, f"there are {len(wanted)} names; the net has {len(names)} classes",
                           "Pass its own names")
-        return given
+        return wanted
     if names is None:
         raise OpError(WHERE, f"{path} does not have the names of its classes: {OLDER}",
                       "Export the net again with this gluonops; or pass classes, or --names FILE")

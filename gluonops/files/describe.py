@@ -77,16 +77,16 @@ def _outlook(net: Net, names: set[str]) -> dict[str, list[str]]:
     if any(is_of_8_bits(node.op) for node in graph.nodes()):
         return {}
     with_todays_names(graph)
-    known = labels(graph, names)
+    label_names = labels(graph, names)
     shapes = {**net.facts.get("inputs", {}), **read_metadata(graph).get("inputs", {})}
     inputs = [name for name in graph.variables() if name not in names | of_layers(graph)]
-    reasons = training_only(graph, known)
+    reasons = training_only(graph, label_names)
     detach_labels(graph)
     below = remaining(graph, {**unloadable(graph), **reasons})
     only_losses = all(node in reasons for node, _ in graph.outputs)
     cut("files", graph, below)
-    return {"labels": [name for name in inputs if name in known],
-            "shapes_needed": [name for name in inputs if name not in {*known, *shapes}],
+    return {"labels": [name for name in inputs if name in label_names],
+            "shapes_needed": [name for name in inputs if name not in {*label_names, *shapes}],
             "outputs_needed": below if only_losses else [],
             "cut_at": list(dict.fromkeys([*(node.name for node, _ in graph.outputs), *places(graph)]))[:MOST_PLACES]}
 
@@ -149,15 +149,15 @@ def _obstacles(graph: Graph) -> Iterator[str]:
     """The nodes for which an export refuses the net, and with which outputs it does not."""
     graph = graph.copy()
     to_floats(graph)
-    found = unloadable(graph)
+    refused = unloadable(graph)
     is_our_own = "quantized" in read_metadata(graph)
     quantized = next((node for node in graph.nodes() if is_of_8_bits(node.op)), None)
     if quantized and not is_our_own:
         yield f"the node {quantized.name!r} is the operator {quantized.op}, {OF_8_BITS}. {FLOATS_NEEDED}"
         return
-    below = remaining(graph, found)
+    below = remaining(graph, refused)
     options = " ".join(f"--output {name}" for name in below)
-    for node, (what, remedy) in found.items():
+    for node, (what, remedy) in refused.items():
         or_below = f"; the net below it can be exported with {options}" if below else ""
         yield f"the node {node.name!r} {what}. {remedy}{or_below}"
 
@@ -171,8 +171,8 @@ def _not_finite(values: dict[str, np.ndarray]) -> Iterator[str]:
 def _mismatches(graph: Graph, values: dict[str, np.ndarray]) -> Iterator[str]:
     variables = graph.variables()
     renamed = renamed_states(variables, values)
-    for found, name in renamed.items():
-        yield f"{name} is called {found} in the file"
+    for stored, name in renamed.items():
+        yield f"{name} is called {stored} in the file"
     values = {renamed.get(name, name): value for name, value in values.items()}
     parameters = of_layers(graph)
     missing = [name for name in variables if name in parameters - values.keys()]

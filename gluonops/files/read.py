@@ -36,16 +36,16 @@ def kind_of(path: str | os.PathLike) -> str:
 @contextlib.contextmanager
 def net_of(where: str, path: str | os.PathLike, epoch: int | None) -> Iterator[Net]:
     """The net that a path names. Files of an archive exist until the context ends. An OpError if there is none."""
-    with located(where, path) as found:
-        symbol = found.prefix + SYMBOL
+    with located(where, path) as location:
+        symbol = location.prefix + SYMBOL
         if not os.path.isfile(symbol):
             raise OpError(where, f"there is no file {symbol}", "Pass the path of a net without -symbol.json, or a file "
                           "that ends in .params or .rec")
         graph = Graph.read(where, symbol)
         _list_states(graph)
         if epoch is None:
-            epoch = newest_epoch(where, found.prefix) if found.epoch is None else found.epoch
-        yield Net(graph, symbol, paths_of(found.prefix, epoch)[1], found.facts)
+            epoch = newest_epoch(where, location.prefix) if location.epoch is None else location.epoch
+        yield Net(graph, symbol, paths_of(location.prefix, epoch)[1], location.facts)
 
 
 def _list_states(graph: Graph) -> None:

@@ -169,10 +169,10 @@ def _module(prefix, images):
 
 def _fresh_process(prefix, images):
     with tempfile.TemporaryDirectory() as folder:
-        given, result = (str(pathlib.Path(folder, name)) for name in ("images.npy", "outputs.npz"))
-        np.save(given, images)
+        inputs, result = (str(pathlib.Path(folder, name)) for name in ("images.npy", "outputs.npz"))
+        np.save(inputs, images)
         done = subprocess.run([sys.executable, "-W", "ignore", "-c", WITHOUT_GLUONOPS, numpy_view.__file__, str(prefix),
-                               given, result], capture_output=True, text=True)
+                               inputs, result], capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(done.stderr.strip() or f"it ended with status {done.returncode}")
         with np.load(result) as outputs:
@@ -318,8 +318,8 @@ def keep_statistics(symbol: mx.sym.Symbol) -> mx.sym.Symbol:
 
 def fits(symbol: mx.sym.Symbol, shape: tuple[int, ...], parameters: Arrays) -> bool:
     """Whether parameters have the shapes that an input ``data`` of this shape needs."""
-    known = {name: value.shape for name, value in parameters.items() if name in symbol.list_arguments()}
+    sizes = {name: value.shape for name, value in parameters.items() if name in symbol.list_arguments()}
     try:
-        return bool(symbol.infer_shape(data=shape, **known)[1])
+        return bool(symbol.infer_shape(data=shape, **sizes)[1])
     except mx.MXNetError:
         return False

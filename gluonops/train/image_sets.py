@@ -241,12 +241,12 @@ def _numbers(classes: Sequence[str], dataset: gluon.data.Dataset) -> np.ndarray:
     return np.array([classes.index(name) if name in classes else -1 for name in dataset.classes])
 
 
-def check_classes(chosen: Sequence[str], known: Sequence[str], where: str) -> None:
+def check_classes(chosen: Sequence[str], existing: Sequence[str], where: str) -> None:
     """Raise an OpError for a class that a data set does not have."""
     for name in chosen:
-        if name not in known:
-            raise OpError(where, f"there is no class {name!r}; there are {', '.join(known)}",
-                          perhaps(name, known) or "Choose other --classes")
+        if name not in existing:
+            raise OpError(where, f"there is no class {name!r}; there are {', '.join(existing)}",
+                          perhaps(name, existing) or "Choose other --classes")
 
 
 class Cached(Derived):

@@ -122,8 +122,8 @@ def take_option(option: str, words: Sequence[str]) -> tuple[str | None, list[str
     """The value of an option, or None, and the other words of a command line."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument(option, dest="value", nargs="?")
-    known, others = parser.parse_known_args(words)
-    return known.value, others
+    taken, others = parser.parse_known_args(words)
+    return taken.value, others
 
 
 def _time_of_change(path):

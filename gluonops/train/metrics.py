@@ -167,7 +167,7 @@ class DetectionMetrics:
         values = {name: self._per_class(metric)[-1] for name, metric in self._metrics.items()}
         values["matched_iou"] = self._matched_iou()
         # A side is the exponential of an output, and infinite or no number in a net that is far off.
-        finite = [found[~np.isnan(found).any(1)].clip(-LARGEST, LARGEST) for found in self._found]
+        finite = [detected[~np.isnan(detected).any(1)].clip(-LARGEST, LARGEST) for detected in self._found]
         values.update(coco_average_precision(finite, self._labels, self.classes))
         return {name: 0.0 if math.isnan(value) else float(value) for name, value in values.items()}
 
@@ -185,11 +185,11 @@ class DetectionMetrics:
         """
         nothing = len(self.classes)
         matrix = np.zeros((nothing + 1,) * 2, "int64")
-        for found, label in self._counted():
+        for detected, label in self._counted():
             actual = np.append(label[:, 4], nothing).astype(int)
             missed = np.ones(len(actual), bool)
             missed[-1] = False
-            for row, object_index, _ in _matches(found, label):
+            for row, object_index, _ in _matches(detected, label):
                 missed[object_index] = False
                 matrix[actual[object_index], int(row[0])] += 1
             np.add.at(matrix[:, nothing], actual[missed], 1)
@@ -197,11 +197,11 @@ class DetectionMetrics:
 
     def _counted(self):
         """Each image's detections whose score is high enough, and its objects that are not difficult."""
-        for found, label in zip(self._found, self._labels):
-            yield found[found[:, 1] >= CONFIDENT], label[label[:, 5] == 0]
+        for detected, label in zip(self._found, self._labels):
+            yield detected[detected[:, 1] >= CONFIDENT], label[label[:, 5] == 0]
 
     def _matched_iou(self):
-        overlaps = [overlap for found, label in self._counted() for overlap in matched(found, label)]
+        overlaps = [overlap for detected, label in self._counted() for overlap in matched(detected, label)]
         return float(np.mean(overlaps)) if overlaps else 0.0
 
     def _per_class(self, metric):
@@ -245,33 +245,33 @@ def evaluate_detector(detector: Callable, loader: Iterable, size: tuple[int, int
                       classes: Sequence[str], stretched: bool = False) -> DetectionMetrics:
     """The metrics of a detector on a data set. The arguments are those of :func:`detections`."""
     metrics = DetectionMetrics(classes)
-    for found, label in detections(detector, loader, size, device, stretched):
-        metrics.update(found, label)
+    for detected, label in detections(detector, loader, size, device, stretched):
+        metrics.update(detected, label)
     return metrics
 
 
-def matched(found: np.ndarray, label: np.ndarray) -> list[float]:
+def matched(detected: np.ndarray, label: np.ndarray) -> list[float]:
     """The IoU of each object that is found: by a detection of its class, with an IoU of at least 0.5.
 
-    ``found``, ``label``: as :meth:`DetectionMetrics.update` takes them.
+    ``detected``, ``label``: as :meth:`DetectionMetrics.update` takes them.
     """
     overlaps = []
     for class_id in np.unique(label[:, 4]):
-        matches = _matches(found[found[:, 0] == class_id], label[label[:, 4] == class_id])
+        matches = _matches(detected[detected[:, 0] == class_id], label[label[:, 4] == class_id])
         overlaps += [overlap for _, object_index, overlap in matches if object_index >= 0]
     return overlaps
 
 
-def _matches(found, label):
+def _matches(detected, label):
     """(detection, index of its object or -1, IoU) from the highest score down; an object has one detection."""
     bbox_iou = require("gluoncv.utils.bbox", "train.DetectionMetrics").bbox_iou
     with np.errstate(invalid="ignore", divide="ignore"):   # a box may be infinite, and a point or no number
-        overlaps = np.nan_to_num(bbox_iou(found[:, 2:], label[:, :4]))
-    for row in np.argsort(-found[:, 1], kind="stable"):
+        overlaps = np.nan_to_num(bbox_iou(detected[:, 2:], label[:, :4]))
+    for row in np.argsort(-detected[:, 1], kind="stable"):
         overlap = float(overlaps[row].max(initial=0))
         if overlap < HIT:
-            yield found[row], -1, 0.0
+            yield detected[row], -1, 0.0
         else:
             best = int(overlaps[row].argmax())
             overlaps[:, best] = 0
-            yield found[row], best, overlap
+            yield detected[row], best, overlap

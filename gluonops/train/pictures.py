@@ -185,7 +185,8 @@ def draw_detections(detector: Callable, dataset: gluon.data.Dataset, size: tuple
 
 def _draw_image(axes, detector, image, label):
     plot_bbox = require("gluoncv.utils.viz", "train.draw_detections").plot_bbox
-    rows = np.reshape([(found.class_id, found.score, *found.box) for found in detector.detect(image, 0)], (-1, 6))
+    rows = [(detection.class_id, detection.score, *detection.box) for detection in detector.detect(image, 0)]
+    rows = np.reshape(rows, (-1, 6))
     class_ids, scores, boxes = np.split(rows, (1, 2), axis=1)
     for left, top, right, bottom in label[:, :4]:
         axes.plot([left, right, right, left, left], [top, top, bottom, bottom, top], "w--", linewidth=1.2)
@@ -252,9 +253,9 @@ def draw_roc(found: Mapping[str, Verification], path: str | os.PathLike) -> None
     axes = new_figure(6, 5).subplots()
     lowest = 0.1
     for name, curve in found.items():
-        seen = curve.false_positives > 0
-        lowest = min(lowest, curve.false_positives[seen].min())
-        axes.step(curve.false_positives[seen], curve.true_positives[seen], where="post",
+        is_drawn = curve.false_positives > 0
+        lowest = min(lowest, curve.false_positives[is_drawn].min())
+        axes.step(curve.false_positives[is_drawn], curve.true_positives[is_drawn], where="post",
                   label=f"{name}: area {curve.area:.3f}, accuracy {curve.accuracy:.1%}")
     axes.set(xscale="log", xlim=(lowest, 1), ylim=(0, 1.01), xlabel="share of pairs of two classes taken for one",
              ylabel="share of pairs of one class that are found", title="verification of pairs by their cosine")

@@ -108,24 +108,24 @@ def load_pretrained_classifier(net: gluon.Block, path: str | Path,
     where, path = "train.load_pretrained_classifier", pathlib.Path(path)
     if _is_package_backbone(net, path, names, where):
         return []
-    tensors, known = _read(path, names, where)
+    tensors, stored = _read(path, names, where)
     if tensors is None:
         is_darknet = path.suffix == ".weights"
-        tensors = net.darknet_tensors(path, len(known or range(1000))) if is_darknet else read_parameters(path)
+        tensors = net.darknet_tensors(path, len(stored or range(1000))) if is_darknet else read_parameters(path)
     restore_net(tensors, net, path, leave="output")
-    if not known or "output.weight" not in tensors:
+    if not stored or "output.weight" not in tensors:
         return []
     wanted, shape = net._collect_params_with_prefix(), tensors["output.weight"].shape
-    if len(known) != shape[0]:
-        raise OpError(where, f"{names} has {len(known)} names; expected {shape[0]}, one for each output of {path}",
+    if len(stored) != shape[0]:
+        raise OpError(where, f"{names} has {len(stored)} names; expected {shape[0]}, one for each output of {path}",
                       "Name the file with the classes that it was trained on")
     if shape[1:] != wanted["output.weight"].shape[1:]:
         return []
-    reused = [name for name in net.classes if name in known]
+    reused = [name for name in net.classes if name in stored]
     for part in ("output.weight", "output.bias"):
         rows = wanted[part].data().copy()
         for name in reused:
-            rows[net.classes.index(name)] = tensors[part][known.index(name)]
+            rows[net.classes.index(name)] = tensors[part][stored.index(name)]
         wanted[part].set_data(rows)
     return reused
 
@@ -164,19 +164,19 @@ def load_pretrained_detector(net: gluon.Block, path: str | Path,
     if FIRST_LAYERS.search(path.name):
         load_weights(net.backbone, path)
         return []
-    tensors, known = _read(path, names, where)
-    if known is None:
+    tensors, stored = _read(path, names, where)
+    if stored is None:
         raise OpError(where, f"{path} does not hold the names of its classes",
                       "Name them with --pretrained-names, a file such as Darknet's data/voc.names")
     wanted = list(net.classes)
-    if known != wanted:
-        net.reset_class(known)
+    if stored != wanted:
+        net.reset_class(stored)
     if tensors is None:
         net.load_darknet(os.fspath(path))
     else:
         restore_net(tensors, net, path)
-    reused = [name for name in wanted if name in known]
-    if known != wanted:
+    reused = [name for name in wanted if name in stored]
+    if stored != wanted:
         net.reset_class(wanted, reuse_weights=reused or None)
     return reused
 
@@ -193,8 +193,8 @@ def _is_package_backbone(net, path, names, where):
 def _read(path, names, where):
     """(tensors, or None for another file than a checkpoint or ``.params``; names of the classes, or None)"""
     if path.suffix != ".checkpoint":
-        known = list(class_names(names, where)) if names else None
-        return read_parameters(path) if path.suffix == ".params" else None, known
+        stored = list(class_names(names, where)) if names else None
+        return read_parameters(path) if path.suffix == ".params" else None, stored
     _refuse(names, path, "a checkpoint has its classes' names", where)
     tensors, train_state = read_checkpoint(path)
     return net_tensors(tensors), list(train_state["classes"])

@@ -33,20 +33,20 @@ def devices(names: str = "cpu:0") -> list[mx.Context]:
         A name is unknown, is there twice, or there is no such GPU.
     """
     where = "train.devices"
-    found = []
+    contexts = []
     for name in names.replace(" ", "").split(","):
         match = re.fullmatch(r"(?:(cpu|gpu)(?::(\d{1,3}))?|(\d{1,3}))", name)
         if not match:
             raise OpError(where, f"the device {name!r} is unknown; expected cpu or gpu with a number below 1000",
                           "Write for instance cpu:0,cpu:1 or gpu:0,gpu:1")
         kind = match[1] or "gpu"
-        found.append(mx.Context(kind, int(match[2] or match[3] or 0)))
-        if kind == "gpu" and found[-1].device_id >= mx.context.num_gpus():
-            raise OpError(where, f"there is no {found[-1]}: MXNet sees {mx.context.num_gpus()} GPUs",
+        contexts.append(mx.Context(kind, int(match[2] or match[3] or 0)))
+        if kind == "gpu" and contexts[-1].device_id >= mx.context.num_gpus():
+            raise OpError(where, f"there is no {contexts[-1]}: MXNet sees {mx.context.num_gpus()} GPUs",
                           "Run `gluonops doctor`, or choose the device cpu")
-    if len(set(found)) < len(found):
+    if len(set(contexts)) < len(contexts):
         raise OpError(where, f"{names} names a device twice", "Name each once")
-    return found
+    return contexts
 
 
 @dataclasses.dataclass

@@ -107,9 +107,9 @@ def _files(root: str) -> list[str]:
     """The JSON files of a data set: in the folder, in ``annotations``, and in the folders of splits."""
     folders = [layouts.child(root, "annotations", "annotation", "annots", "labels"), root,
                *(layouts.split_folder(root, split) for split in SPLITS)]
-    found = [os.path.join(folder, name) for folder in folders if folder for name in layouts.entries(folder)[0]
+    paths = [os.path.join(folder, name) for folder in folders if folder for name in layouts.entries(folder)[0]
              if name.lower().endswith(".json") and not name.lower().startswith(OTHERS)]
-    return found
+    return paths
 
 
 def _stem(path):
@@ -118,14 +118,14 @@ def _stem(path):
 
 def _of_split(files: Sequence[str], split: str) -> list[str]:
     """The files of a split, the likeliest first: by the folder that a file is in, or by a word in its name."""
-    found = []
+    ranked = []
     for path in files:
         words = re.split("[^a-z]+", _stem(path).lower())
         words.append(re.sub(r"[-_ ]?\d*$", "", os.path.basename(os.path.dirname(path)).lower()))
         ranks = [rank for rank, alias in enumerate(ALIASES[split]) if alias in words]
         if ranks:
-            found.append((ranks[0], not _stem(path).startswith(PREFIX), path))
-    return [path for *_, path in sorted(found)]
+            ranked.append((ranks[0], not _stem(path).startswith(PREFIX), path))
+    return [path for *_, path in sorted(ranked)]
 
 
 def _pictures(root, path, content, numbers, repairs) -> list[Labelled]:
@@ -160,11 +160,11 @@ def _folders(root: str, path: str) -> list[str]:
     split = next((split for split in SPLITS if _of_split([path], split)), None)
     pictures = layouts.child(root, *layouts.PICTURES)
     of_split = split and layouts.split_folder(root, split)
-    found = [layouts.child(root, name), pictures and layouts.child(pictures, name),
+    candidates = [layouts.child(root, name), pictures and layouts.child(pictures, name),
              pictures and split and layouts.split_folder(pictures, split), of_split,
              of_split and layouts.child(of_split, *layouts.PICTURES), pictures, own,
              layouts.child(own, *layouts.PICTURES), layouts.child(root, "data"), root]
-    return [*dict.fromkeys(filter(None, found))]
+    return [*dict.fromkeys(filter(None, candidates))]
 
 
 def _image(root, folders, entry, path) -> str | OpError:
@@ -250,17 +250,17 @@ def _categories(path, content, repairs) -> dict[str | int | float, str]:
     """The name of each category by its id."""
     used = {_key(item["category_id"]) for item in content["annotations"]}
     parents = {item.get("supercategory") for item in content["categories"]}
-    names, seen = {}, set()
+    names, ids = {}, set()
     for item in content["categories"]:
         key, name = _key(item["id"]), item["name"]
         if key in names:
             raise _bad(path, "categories", f"two have the id {item['id']!r}", "another for each")
         if name in parents and item.get("supercategory") in (None, "", "none") and key not in used:
             continue
-        if name in seen:
+        if name in ids:
             repairs.note("same_name", f"{path}, category {item['id']} {name!r}", "another category has this name",
                          "another name for each")
-        seen.add(name)
+        ids.add(name)
         names[key] = name
     return names
 

@@ -50,11 +50,11 @@ class DataFile(NamedTuple):
 
         An OpError if the file names no list, the list cannot be read, or one of its images does not exist.
         """
-        found = self.found_images(split)
-        for image in found:
+        pictures = self.found_images(split)
+        for image in pictures:
             if isinstance(image, OpError):
                 raise image
-        return found
+        return pictures
 
     def found_images(self, split: str) -> list[str | OpError]:
         """The same, with an error in the place of each image that does not exist."""
@@ -117,10 +117,10 @@ def _names(path: str, options: dict) -> tuple[str, ...]:
 
 def _find(path: str, value: str, number: int) -> str:
     """The file that a line of a ``.data`` file names."""
-    found = _candidate(value, _folders(path))
-    if found is None:
+    path_of_value = _candidate(value, _folders(path))
+    if path_of_value is None:
         raise _error(OF_DATA_FILE, path, number, f"there is no file {value}", "Correct the line, or add the file")
-    return found
+    return path_of_value
 
 
 def _folders(path: str) -> list[str]:
@@ -160,14 +160,14 @@ def listed_images(path: str, folders: Sequence[str], where: str, remedy: str) ->
 
 
 def _listed_image(path, number, line, folders, where):
-    found = _candidate(line, folders)
-    if found is None:
+    image = _candidate(line, folders)
+    if image is None:
         return _error(where, path, number, f"there is no image {line} in {' or '.join(folders)}",
                       "Correct the line, or add the image")
     if not line.lower().endswith(EXTENSIONS):
         return _error(where, path, number, f"{line} is not an image ({ENDINGS})",
                       "Correct the line, or convert the image")
-    return found
+    return image
 
 
 def lines_of(path: str, where: str, remedy: str) -> list[tuple[int, str]]:

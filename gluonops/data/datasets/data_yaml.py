@@ -41,17 +41,17 @@ class DataYaml(NamedTuple):
 
     def images(self, split: str) -> list[str | OpError]:
         """The pictures of a split; for one that a list names and that does not exist, its error."""
-        found = []
+        pictures = []
         for written in self.parts[split]:
             place = self._find(split, written)
             if os.path.isfile(place):
-                found += listed_images(place, (*self._bases(), os.path.dirname(place)), WHERE, "Pass another root")
+                pictures += listed_images(place, (*self._bases(), os.path.dirname(place)), WHERE, "Pass another root")
             else:
-                found += layouts.pictures_below(place)
-        if not found:
+                pictures += layouts.pictures_below(place)
+        if not pictures:
             written = " and ".join(self.parts[split])
             raise OpError(WHERE, f"{self.path}, {split}: {written} has no pictures; expected some", REMEDY)
-        return found
+        return pictures
 
     def _find(self, split: str, written: str) -> str:
         """The folder or the list that a path means."""

@@ -45,10 +45,10 @@ class ImageFolder(ClassificationDataset):
                  hold_out: bool | Sequence[str] = False):
         read = _listed if is_data_file(root) else _in_folders
         names, paths, class_ids, has_split = read(root, split, classes)
-        repairs, found = Repairs(WHERE, strict), headers(paths, WHERE, f"checking {split}")
-        kept = readable(found, repairs)
+        repairs, image_headers = Repairs(WHERE, strict), headers(paths, WHERE, f"checking {split}")
+        kept = readable(image_headers, repairs)
         super().__init__(WHERE, names, [paths[i] for i in kept], [class_ids[i] for i in kept],
-                         [found[i].size for i in kept], repairs)
+                         [image_headers[i].size for i in kept], repairs)
         if not has_split:
             self._hold_out(split, os.path.dirname(root) if os.path.isfile(root) else root, hold_out)
 
@@ -69,12 +69,12 @@ def _in_folders(root, split, classes):
     if unknown:
         raise OpError(WHERE, f"{folder} has the folder {unknown[0]!r}; expected classes only: {', '.join(names)}",
                       "Rename it, or pass classes")
-    found = [(path, class_id) for class_id, name in enumerate(names) if name in present
+    pictures = [(path, class_id) for class_id, name in enumerate(names) if name in present
              for path in layouts.pictures_in(os.path.join(folder, name))]
-    if not found:
+    if not pictures:
         raise OpError(WHERE, f"{folder} has no images ({ENDINGS}) in its classes' folders",
                       "Add some, or pass another root")
-    return names, *zip(*found), held_out is not None
+    return names, *zip(*pictures), held_out is not None
 
 
 def _root_of_classes(root):
@@ -96,12 +96,12 @@ def _listed(path, split, classes):
         if isinstance(image, OpError):   # it is left out
             class_ids.append(0)
             continue
-        found = [class_id for class_id, name in enumerate(names) if name in image]
-        if len(found) != 1:
-            got = " and ".join(names[class_id] for class_id in found) or "no class"
+        classes_in_path = [class_id for class_id, name in enumerate(names) if name in image]
+        if len(classes_in_path) != 1:
+            got = " and ".join(names[class_id] for class_id in classes_in_path) or "no class"
             raise OpError(WHERE, f"{image} has {got} in its path; expected the name of one class",
                           "Move the image, or correct the names")
-        class_ids += found
+        class_ids += classes_in_path
     return names, paths, class_ids, has_split
 
 

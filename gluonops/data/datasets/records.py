@@ -74,14 +74,14 @@ class Records:
 
     def image_headers(self) -> list[Header | OpError]:
         """The header of each record's image, or why it cannot be read."""
-        found = []
+        headers = []
         with opened(self.where, self.path, "Pass another root") as file:
             for i in progress(range(len(self._offsets)), "checking images"):
                 try:
-                    found.append(checked_header(self._opened_image(file, i), self.name(i), self.where))
+                    headers.append(checked_header(self._opened_image(file, i), self.name(i), self.where))
                 except OpError as error:
-                    found.append(error)
-        return found
+                    headers.append(error)
+        return headers
 
     def _opened_image(self, file: BinaryIO, i: int) -> BinaryIO:
         """A record's image as a file, of which no more is read than is asked for."""
@@ -203,11 +203,11 @@ class ClassificationRecords(Records, ClassificationDataset):
                               "class", "Create the file again, or read it as one for detection")
         labels = [int(label[0]) for label in self.packed]
         names = _names(classes, labels, self)
-        found = self.image_headers()
-        kept = readable(found, repairs)
+        headers = self.image_headers()
+        kept = readable(headers, repairs)
         self._offsets, self.packed = ([column[i] for i in kept] for column in (self._offsets, self.packed))
-        ClassificationDataset.__init__(self, WHERE, names, (), [labels[i] for i in kept], [found[i].size for i in kept],
-                                       repairs)
+        ClassificationDataset.__init__(self, WHERE, names, (), [labels[i] for i in kept],
+                                       [headers[i].size for i in kept], repairs)
         if not self.has_split:
             self._hold_out(split, root, hold_out)
 
@@ -226,14 +226,14 @@ def _find(root, split, where):
         if not os.path.isfile(root):
             raise OpError(where, f"there is no {root}", "Pass another root")
         return root, True
-    found = {part: _file(root, part) for part in ALIASES}
-    part = split if found["val"] else "train"
-    path = found[part]
+    paths = {part: _file(root, part) for part in ALIASES}
+    part = split if paths["val"] else "train"
+    path = paths[part]
     if path is None:
-        paths = [os.path.join(root, f"{name}.rec") for name in ALIASES[part]]
-        raise OpError(where, f"there is no {' and no '.join(paths)}; {root} has {layouts.describe(root)}",
+        missing = [os.path.join(root, f"{name}.rec") for name in ALIASES[part]]
+        raise OpError(where, f"there is no {' and no '.join(missing)}; {root} has {layouts.describe(root)}",
                       "Pass another root")
-    return path, bool(found["val"])
+    return path, bool(paths["val"])
 
 
 def _file(root, split):

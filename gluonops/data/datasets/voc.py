@@ -59,10 +59,10 @@ class VOC(DetectionDataset):
 
     def __init__(self, root: str, split: str = "train", classes: Classes = None,
                  splits: Sequence[tuple] | None = None, strict: bool = False, hold_out: bool | Sequence[str] = False):
-        known = None   # the names by those in lower case, of which no two may be equal
+        class_of = None   # the names by those in lower case, of which no two may be equal
         if classes is not None:
             names = class_names(classes, WHERE)
-            known = dict(zip(class_names([name.lower() for name in names], WHERE), names))
+            class_of = dict(zip(class_names([name.lower() for name in names], WHERE), names))
         repairs = Repairs(WHERE, strict)
         has_split, pairs = (True, _of_splits(root, splits)) if splits is not None else _pairs(root, split, repairs)
         pictures, missing = [], []
@@ -71,17 +71,17 @@ class VOC(DetectionDataset):
                 missing.append(len(pictures))
                 pictures.append(Labelled(picture, label, [], []))
             else:
-                pictures.append(read_label(picture, label, known, repairs))
+                pictures.append(read_label(picture, label, class_of, repairs))
         note_missing(pictures, missing, repairs)
 
-        if known is None:
-            known = _classes_of(pictures)
-        numbers = {name: number for number, name in enumerate(known)}
+        if class_of is None:
+            class_of = _classes_of(pictures)
+        numbers = {name: number for number, name in enumerate(class_of)}
         for picture in pictures:
             picture.rows = [(*edges, numbers[name.lower()], difficult) for *edges, name, difficult in picture.rows]
         paths = [picture.picture for picture in pictures]
         fitted = fit(pictures, headers(paths, WHERE, "checking pictures"), repairs, origin=ORIGIN)
-        super().__init__(WHERE, class_names(known.values(), WHERE), [paths[i] for i in fitted.kept], fitted.labels,
+        super().__init__(WHERE, class_names(class_of.values(), WHERE), [paths[i] for i in fitted.kept], fitted.labels,
                          fitted.sizes, repairs)
         if not has_split:
             self._hold_out(split, root, hold_out)
@@ -298,20 +298,21 @@ def _refuse(*_):
     raise _Imperfect
 
 
-def read_label(picture: str | OpError, path: str, known: dict[str, str] | None, repairs: Repairs) -> Labelled:
+def read_label(picture: str | OpError, path: str, class_of: dict[str, str] | None, repairs: Repairs) -> Labelled:
     """What an XML file says of a picture. A row has the name of the class in the place of its number.
 
-    ``known``: the names of the classes by those in lower case; None: any. Most labels need no line, and Python's parser
-    in C, which counts none, is three times as fast. Those that need one are read again.
+    ``class_of`` has the names of the classes by their names in lower case. None allows any name. A label is read with
+    Python's parser in C first, which is three times as fast but does not count lines. If the label is faulty, it is
+    read again with a parser that knows the line of each element, for the message.
     """
     with opened(WHERE, path, REMEDY, "the label") as file:
         content = file.read()
     try:
         if b"<!" in content or b"\0" in content:   # a document type, perhaps in UTF-16
             raise _Imperfect
-        rows, size = _read(path, ElementTree.fromstring(content), known, _refuse)
+        rows, size = _read(path, ElementTree.fromstring(content), class_of, _refuse)
     except (ElementTree.ParseError, OpError, _Imperfect, ValueError, LookupError):   # the last two: the encoding
-        rows, size = _read(path, _parse(path), known, repairs.note)
+        rows, size = _read(path, _parse(path), class_of, repairs.note)
     return Labelled(picture, path, rows, functools.partial(_lines, path), size, path)
 
 
@@ -320,14 +321,14 @@ def _lines(path):
     return [f"line {item.find('bndbox').get(LINE)}" for item in _parse(path).findall("object")]
 
 
-def _read(path, root, known, note: Callable) -> tuple[list[tuple], tuple[float, float]]:
+def _read(path, root, class_of, note: Callable) -> tuple[list[tuple], tuple[float, float]]:
     """(rows, the size that the label states for the picture, or zeros) of a root element."""
     objects = root.findall("object")
     if len(objects) != sum(1 for _ in root.iter("object")):
         inner = next(item for item in root.iter("object") if item not in objects)
         raise _bad(path, inner.get(LINE), "an <object> inside another element", "it inside of the root")
     size = root.find("size")
-    return [_object(path, item, known, note) for item in objects], (_side(size, "width"), _side(size, "height"))
+    return [_object(path, item, class_of, note) for item in objects], (_side(size, "width"), _side(size, "height"))
 
 
 def _side(size, tag):
@@ -363,10 +364,10 @@ def _text(path, parent, tag):
     return (element.text or "").strip(), element.get(LINE)
 
 
-def _object(path, item, known, note):
+def _object(path, item, class_of, note):
     name, line = _text(path, item, "name")
-    if not name or known is not None and name.lower() not in known:
-        expected = f"one of {', '.join(known.values())}" if known else "a name"
+    if not name or class_of is not None and name.lower() not in class_of:
+        expected = f"one of {', '.join(class_of.values())}" if class_of else "a name"
         raise _bad(path, line, f"the class is {name!r}", expected)
     box = _section(path, item, "bndbox")
     edges = [_number(path, box, tag) - ORIGIN for tag in ("xmin", "ymin", "xmax", "ymax")]

@@ -118,8 +118,8 @@ def _part(parts: Mapping[str, object], split: str) -> tuple[str, bool]:
 
 def _data_file_in(root: str) -> str | None:
     """The ``.data`` file in a folder; None: there is none, or there are several."""
-    found = [name for name in layouts.entries(root)[0] if is_data_file(name)]
-    return os.path.join(root, found[0]) if len(found) == 1 else None
+    data_files = [name for name in layouts.entries(root)[0] if is_data_file(name)]
+    return os.path.join(root, data_files[0]) if len(data_files) == 1 else None
 
 
 def _has_lists(root):
@@ -172,10 +172,10 @@ def names_files(root: str) -> list[str]:
     labels = layouts.child(root, "labels")
     of_splits = [layouts.split_folder(labels, part) for part in SPLITS] if labels else []
     for folder in filter(None, [root, labels, *of_splits]):
-        found = [os.path.join(folder, name) for name in layouts.entries(folder)[0]
+        paths = [os.path.join(folder, name) for name in layouts.entries(folder)[0]
                  if name.lower().endswith(".names") or name.lower() in NAMES]
-        if found:
-            return found
+        if paths:
+            return paths
     return []
 
 
