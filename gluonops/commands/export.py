@@ -16,7 +16,7 @@ import numpy as np
 
 from .. import export
 from ..contract.errors import OpError
-from ..export.files import shapes_of_inputs
+from ..export.symbol_files import shapes_of_inputs
 from ..export.torch.write import port
 from ..io.files import check_writable, made_folder, replace
 from ..io.optional import require

@@ -9,8 +9,8 @@ import numpy as np
 
 from ..contract.errors import OpError, quoted
 from ..export.metadata import ANY, VNNI
-from ..export.passes.quantize import CONVOLUTION, LARGEST
-from ..export.quantization.layers import SAFE
+from ..export.passes.onednn_int8 import CONVOLUTION, LARGEST
+from ..export.quantization.quantizable import SAFE
 from ..export.sizes import known_types
 from ..export.warning import ExportWarning
 from ..runtime import processor

@@ -14,13 +14,13 @@ from .. import darknet
 from ..contract.errors import OpError
 from ..data.base import class_names
 from ..export import passes
-from ..export.files import shapes_of_inputs
 from ..export.graph import Graph, ends_in_softmax
 from ..export.locate import ARCHIVES, SYMBOL, split
 from ..export.metadata import classes_of, metadata_of
 from ..export.model import ExportedModel
 from ..export.onnx.session import OnnxNet
 from ..export.preprocessing import Preprocessing
+from ..export.symbol_files import shapes_of_inputs
 from .int8 import check_model, check_onnx
 from .nets import LoadedClassifier, LoadedDetector
 

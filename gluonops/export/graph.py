@@ -178,14 +178,14 @@ class Graph:
     def nodes(self) -> list[Node]:
         """Every node that the outputs depend on, inputs first, in the order in which MXNet lists arguments."""
         ordered = []
-        seen = set()
+        visited = set()
         stack = [(node, False) for node, _ in reversed(self.outputs)]
         while stack:
             node, has_inputs = stack.pop()   # whether its inputs are in ``ordered``
             if has_inputs:
                 ordered.append(node)
-            elif node not in seen:
-                seen.add(node)
+            elif node not in visited:
+                visited.add(node)
                 stack.append((node, True))
                 stack += [(source, False) for source, _ in reversed(node.inputs)]
         return ordered

@@ -46,9 +46,9 @@ def renamed_states(variables: Iterable[str], names: Collection[str]) -> dict[str
     variables, renamed = set(variables), {}
     for name in sorted(variables.difference(names)):
         for ending, other in (*STATES, *(pair[::-1] for pair in STATES)):
-            found = name[:-len(ending)] + other
-            if name.endswith(ending) and found in names and found not in variables:
-                renamed[found] = name
+            renamed_state = name[:-len(ending)] + other
+            if name.endswith(ending) and renamed_state in names and renamed_state not in variables:
+                renamed[renamed_state] = name
     return renamed
 
 

@@ -17,13 +17,13 @@ from .graph import is_of_8_bits
 from .locate import paths_of
 from .metadata import metadata_of_int8
 from .model import ExportedModel
-from .onnx.model import opset_of
-from .onnx.quantize import Quantization
+from .onnx.builder import opset_of
+from .onnx.qdq import Quantization
 from .onnx.session import session
 from .onnx.write import check_onnx, save, serialized
 from .quantization.batches import as_arrays, named, split
 from .quantization.calibration import METHODS, Statistics, check_method
-from .quantization.layers import (
+from .quantization.quantizable import (
     ALL,
     SAFE,
     QuantizedLayer,

@@ -139,8 +139,8 @@ def _described(outputs: list[mx.sym.Symbol], values: dict[str, mx.nd.NDArray]) -
 
 
 def _refusal(where: str, net: mx.gluon.HybridBlock, shapes: Shapes, reason: str) -> OpError:
-    given = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
-    return OpError(where, f"{type(net).__name__} refuses data_shape, {given}: {reason}",
+    described = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+    return OpError(where, f"{type(net).__name__} refuses data_shape, {described}: {reason}",
                    "Pass the shape of every input that the net takes, batch included")
 
 

@@ -13,10 +13,10 @@ import numpy as np
 from ..export.cut import cut, places, remaining
 from ..export.floats import to_floats
 from ..export.graph import FLOATS_NEEDED, OF_8_BITS, Graph, Node, is_of_8_bits, version, version_text
-from ..export.labels import detach_labels, labels, training_only
 from ..export.metadata import read_metadata
 from ..export.operators.admission import unloadable, with_todays_names
 from ..export.parameters import listed, of_layers, renamed_states, without_tags
+from ..export.training_parts import detach_labels, labels, training_only
 from ..io import params, recordio
 from .read import ARRAYS, RECORDS, Net, kind_of, net_of
 

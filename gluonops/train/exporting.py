@@ -21,7 +21,7 @@ import numpy as np
 from .. import export
 from ..contract.errors import OpError
 from ..darknet import read_training
-from ..export.files import load as load_files
+from ..export.symbol_files import load as load_files
 from ..io.optional import require
 from ..io.params import as_numpy
 from ..runtime import numpy_view

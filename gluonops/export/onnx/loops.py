@@ -5,7 +5,7 @@ import ast
 
 from ..graph import Entry, Graph, Node
 from ..sizes import Sizes
-from .model import refusal
+from .builder import refusal
 
 MOST_STEPS = 1000   # All steps of a while loop are written.
 

@@ -32,8 +32,8 @@ class OnnxNet:
         self._session = session(path, where)
         inputs = self._session.get_inputs()
         if len(inputs) != 1 or inputs[0].type not in DTYPES:
-            given = ", ".join(f"{one.name} ({one.type})" for one in inputs)
-            raise OpError(where, f"{path} has the inputs {given}; expected one of floats, the images",
+            described = ", ".join(f"{one.name} ({one.type})" for one in inputs)
+            raise OpError(where, f"{path} has the inputs {described}; expected one of floats, the images",
                           "Export a net that takes images alone")
         batch, *sides = inputs[0].shape
         if not all(isinstance(side, int) for side in sides):

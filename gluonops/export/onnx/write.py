@@ -17,9 +17,9 @@ from ..metadata import plain_metadata
 from ..model import ExportedModel
 from ..sizes import DataShape
 from ..warning import ExportWarning, warn_of_losses
-from .convert import convert
-from .model import onnx_type, opset_of, whole
-from .quantize import Quantization
+from .builder import onnx_type, opset_of, whole
+from .conversion import convert
+from .qdq import Quantization
 
 if TYPE_CHECKING:
     from onnx import ModelProto

@@ -7,9 +7,9 @@ from ...contract import registry
 from ...contract.op import Op
 from ..cut import HeadError, remaining
 from ..graph import Entry, Graph, Node, is_ours, our_name
-from ..labels import LOSS_HEADS, is_builtin_head, labels, training_only
 from ..model import ExportedModel
 from ..sizes import known_shapes, known_types
+from ..training_parts import LOSS_HEADS, is_builtin_head, labels, training_only
 
 ONEDNNS = 4   # dimensions
 

@@ -24,14 +24,14 @@ def edits(aligned: Aligned) -> list[Edit]:
 
     A Bound names a node for which nothing is known.
     """
-    found = []
+    edits_of_calls = []
     for number, node in enumerate(aligned.nodes[0]):
         if all(nodes[number].attrs == node.attrs for nodes in aligned.nodes):
             continue
         if node.op not in FREES:
             raise Bound(node)
-        found.append(FREES[node.op](Recorded(aligned, number)))
-    return found
+        edits_of_calls.append(FREES[node.op](Recorded(aligned, number)))
+    return edits_of_calls
 
 
 def _write(node: Node, op: str, inputs: list[Entry], **attrs: Any) -> None:
@@ -121,11 +121,11 @@ def _applied(codes: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...] 
         else:
             sizes.append(code)
         position += 1
-    total, known = int(np.prod(shape)), int(np.prod([size for size in sizes if size != -1]))
+    total, product = int(np.prod(shape)), int(np.prod([size for size in sizes if size != -1]))
     if -1 in sizes:
-        if known == 0 or total % known:
+        if product == 0 or total % product:
             return None
-        sizes[sizes.index(-1)] = total // known
+        sizes[sizes.index(-1)] = total // product
     return tuple(sizes) if int(np.prod(sizes)) == total else None
 
 

@@ -21,8 +21,8 @@ from ..operators.recurrent import CONTINUED, STATES, parameters_of
 from ..sizes import Sizes
 from ..values import NodeValues
 from ..warning import warn_of_losses
-from .losses import lacks_arguments
-from .registry import WHERE, converter_of, refusal
+from .converters import WHERE, converter_of, refusal
+from .loss_functions import lacks_arguments
 
 # Their outputs have the batch of their first input, and its type.
 KEEP_BATCH = ("SliceChannel", "slice_axis", "squeeze", "FullyConnected", "Convolution", "Activation", "sigmoid", "tanh",
@@ -255,17 +255,17 @@ def _of_type(entry: Entry, dtype: dict[Entry, np.dtype], own: set[str]) -> Entry
 
     The written net takes whole numbers as floats of its type.
     """
-    waiting, seen, variable = [entry], set(), None
+    waiting, visited, variable = [entry], set(), None
     while waiting:
-        found = waiting.pop(0)
-        if found in seen:
+        entry_read = waiting.pop(0)
+        if entry_read in visited:
             continue
-        seen.add(found)
-        if dtype[found].name in own:
-            return found
-        if found[0].is_variable and dtype[found].kind in "iub":
-            variable = variable or found
-        waiting += found[0].inputs
+        visited.add(entry_read)
+        if dtype[entry_read].name in own:
+            return entry_read
+        if entry_read[0].is_variable and dtype[entry_read].kind in "iub":
+            variable = variable or entry_read
+        waiting += entry_read[0].inputs
     return variable
 
 

@@ -7,8 +7,8 @@ import mxnet as mx
 import numpy as np
 import pytest
 from gluonops.export.graph import CURRENT, VARIABLE, Graph, Node, is_ours, our_name
+from gluonops.export.torch.converters import CONVERTERS, snippets
 from gluonops.export.torch.prepare import prepared
-from gluonops.export.torch.registry import CONVERTERS, snippets
 from mxnet.gluon import nn
 
 torch = pytest.importorskip("torch")

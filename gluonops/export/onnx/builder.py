@@ -1,6 +1,6 @@
 """What converters are made of: the ONNX model that they build, the node that they convert, and their table.
 
-The converter of an operator is a function ``convert(call)``. It adds ONNX nodes for the node that the :class:`Call`
+The converter of an operator is a function ``convert(call)``. It adds ONNX nodes for the node that the :class:`OnnxCall`
 describes, and returns the tensors of its outputs. Operators of gluonops have one where ONNX has the operator itself;
 the others are lowered to MXNet's before.
 """
@@ -298,7 +298,7 @@ def refusal(node: Node, what: str) -> OpError:
                    "Replace it in the net, or export symbol JSON")
 
 
-class Call(SizedNode):
+class OnnxCall(SizedNode):
     """A node to convert. ``inputs``: tensors; None for an input of which the operator reads the shape only."""
 
     def __init__(self, model: Model, node: Node, inputs: list[Tensor | None], sizes: Sizes):

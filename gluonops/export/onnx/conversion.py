@@ -16,9 +16,9 @@ from ..graph import INPUT_TYPE, Entry, Graph, Node, kind
 from ..model import ExportedModel
 from ..operators.registry import operator_of
 from ..sizes import Sizes
+from .builder import CONVERTERS, Model, OnnxCall, Tensor, refusal
 from .loops import unroll, without_branches
-from .model import CONVERTERS, Call, Model, Tensor, refusal
-from .quantize import Quantization, Quantizer
+from .qdq import Quantization, Quantizer
 
 if TYPE_CHECKING:
     import onnx
@@ -70,8 +70,8 @@ def convert(exported: ExportedModel, dynamic_batch: bool, opset: int, metadata: 
     outputs = [(_tensor(tensors, output).name, name, sizes.shape[output], sizes.dtype[output])
                for output, name in zip(graph.outputs, names)]
     texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in metadata.items()}
-    given = [inputs[name] for name in shapes if name in inputs]   # others are read for a fixed shape alone
-    return model.finish(given, outputs, texts)
+    graph_inputs = [inputs[name] for name in shapes if name in inputs]   # others are read for a fixed shape alone
+    return model.finish(graph_inputs, outputs, texts)
 
 
 def _live(graph: Graph, constant: set[Node]) -> set[Node]:
@@ -102,7 +102,7 @@ def _convert(model: Model, node: Node, tensors: dict[Entry, Tensor], sizes: Size
     inputs = [None if i in shape_only else _tensor(tensors, entry) for i, entry in enumerate(node.inputs)]
     model.source = node.name
     try:
-        results = CONVERTERS[operator_of(node)](Call(model, node, quantizer.inputs(node, inputs), sizes))
+        results = CONVERTERS[operator_of(node)](OnnxCall(model, node, quantizer.inputs(node, inputs), sizes))
     except OverflowError as error:   # of an attribute; MXNet's result depends on the processor
         raise refusal(node, f"has a number that its type of integers does not hold ({error})") from error
     if not isinstance(results, list):

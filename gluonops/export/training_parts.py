@@ -47,10 +47,10 @@ def labels(graph: Graph, values: Collection[str] = ()) -> set[str]:
     """
     parameters = {*values, *of_layers(graph), *(node.name for node in graph.nodes() if OF_GLUON in node.attrs)}
     ways = _Ways(graph, parameters)
-    found = {name for name in ways.names if ways.is_label(name)}
-    if found == ways.names:   # something has to be predicted from
-        found = {name for name in found if not ways.outputs[name] & HEADED}
-    return found
+    names = {name for name in ways.names if ways.is_label(name)}
+    if names == ways.names:   # something has to be predicted from
+        names = {name for name in names if not ways.outputs[name] & HEADED}
+    return names
 
 
 def training_only(graph: Graph, names: Collection[str]) -> dict[Node, str]:
@@ -100,7 +100,7 @@ def independent_part(graph: Graph, names: Collection[str]) -> Graph | None:
 
 def example_shape(graph: Graph, name: str, batch: int) -> tuple[int, ...]:
     """A shape that a label of a graph may have, for a message."""
-    readers = [reader for node, found in graph.readers().items() if node.name == name for reader in found if reader]
+    readers = [reader for node, reading in graph.readers().items() if node.name == name for reader in reading if reader]
     return batch, *next((EXAMPLES[reader.op] for reader in readers if reader.op in EXAMPLES), ())
 
 
@@ -142,7 +142,7 @@ class _Ways:
 
     def _passed_on(self, node: Node, reaching: dict[Node, dict[str, int]]) -> dict[str, int]:
         """The ways of variables behind a node. What ends in it is noted."""
-        found, label_positions = {}, _label_positions(node, self._forms)
+        passed, label_positions = {}, _label_positions(node, self._forms)
         is_loss = _is_loss(node, self._forms)
         for position, (source, _) in enumerate(node.inputs):
             for name, ways in reaching[source].items():
@@ -153,8 +153,8 @@ class _Ways:
                 elif node.op not in TARGETS:
                     if node.op in ("MakeLoss", "make_loss") and ways == COPIED:
                         self.ends[name] |= IN_LOSS
-                    found[name] = found.get(name, 0) | _behind(node, position, ways)
-        return found
+                    passed[name] = passed.get(name, 0) | _behind(node, position, ways)
+        return passed
 
 
 def _behind(node: Node, position: int, ways: int) -> int:
@@ -227,16 +227,16 @@ def _gluon_losses(graph: Graph) -> set[Node]:
 
     Each of ``gluon.loss`` reads its label in ``reshape_like(label, pred)``, in ``pick``, or as ``log(label + 1e-12)``.
     """
-    found, needing = set(), set()   # what depends on a label of such a form
+    dependent, needing = set(), set()   # what depends on a label of such a form
     for node in graph.nodes():
         reads_label = _reads(node, "reshape_like", VARIABLE) or _picks_a_label(node) or (
             _reads(node, "log", "_plus_scalar") and _reads(node.source(), "_plus_scalar", VARIABLE))
         if reads_label or any(source in needing for source, _ in node.inputs):
             needing.add(node)
         if node.op in ("mean", "sum") and node.flag("exclude") and node in needing:
-            found.add(node)
-    readers = Graph([(node, 0) for node in found], {}).nodes() if found else ()
-    return found.union(node for node in readers if _reads(node, "reshape_like", VARIABLE))
+            dependent.add(node)
+    readers = Graph([(node, 0) for node in dependent], {}).nodes() if dependent else ()
+    return dependent.union(node for node in readers if _reads(node, "reshape_like", VARIABLE))
 
 
 def _reads(node: Node, op: str, source: str) -> bool:

@@ -13,8 +13,8 @@ import dataclasses
 import numpy as np
 
 from ..graph import Graph, Node
-from ..quantization.layers import ALL, SAFE, quantized_weight, tensor_names
-from .model import Model, Tensor
+from ..quantization.quantizable import ALL, SAFE, quantized_weight, tensor_names
+from .builder import Model, Tensor
 
 MOVES = ("Reshape", "Flatten", "transpose", "slice", "slice_axis", "squeeze", "expand_dims", "_copy",
          "BlockGrad", "reshape_like", "Dropout", "tile", "SwapAxis")

@@ -17,12 +17,12 @@ from .canonical import canonicalize_graph
 from .cut import cut
 from .floats import Rounded, to_floats, values_of
 from .graph import Graph, is_of_8_bits
-from .labels import independent_part, labels
 from .locate import SYMBOL, check_epoch, newest_epoch, paths_of, without_graph
 from .metadata import read_metadata
 from .operators.admission import admit
 from .parameters import listed, of_layers, renamed_states, without_tags
 from .sizes import Arrays, DataShape, Shapes, input_shapes, mismatch_reason, type_mismatch
+from .training_parts import independent_part, labels
 from .warning import ExportWarning
 
 load_arrays = params.load_arrays if importing.is_imported() else params.read
@@ -112,8 +112,8 @@ def _check_values(where: str, graph: Graph, values: Arrays, json_name: str, path
     with naming(json_name):   # MXNet may refuse the graph
         states = graph.symbol().list_auxiliary_states() if importing.is_imported() else ()
     inputs = read_metadata(graph).get("inputs", {})
-    variables, known = graph.variables(), {*values, *labels(graph)}
-    without_value = [name for name in variables if name not in known]
+    variables, with_value = graph.variables(), {*values, *labels(graph)}
+    without_value = [name for name in variables if name not in with_value]
     if inputs:
         missing = [name for name in without_value if name not in inputs]
     else:
@@ -180,11 +180,11 @@ def shapes_of_inputs(where: str, graph: Graph, values: Arrays, stored: Shapes, d
     if it names an input that does not exist, or the shape of an input is unknown.
     """
     inputs = [name for name in graph.variables() if name not in values]
-    known = labels(graph, values)
-    wanted = [name for name in inputs if name not in known]
-    given = _given_shapes(where, inputs, wanted, data_shape)
+    label_names = labels(graph, values)
+    wanted = [name for name in inputs if name not in label_names]
+    typed = _given_shapes(where, inputs, wanted, data_shape)
     shapes = {name: shape for name, shape in stored.items() if name in inputs}
-    shapes.update(given)
+    shapes.update(typed)
     missing = [name for name in wanted if name not in shapes]
     if missing:
         raise OpError(where, f"the shape of the input {missing[0]} is not known", "Pass data_shape, or --data-shape")
