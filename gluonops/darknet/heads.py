@@ -67,8 +67,8 @@ class Region(EitherModeBlock):
 class Yolo(Region):
     """AlexeyAB's ``[yolo]``: a sigmoid on x, y, objectness and the classes, and x and y scaled about 0.5.
 
-    - ``scale``: ``scale_x_y``. x and y are from ``(1 - scale) / 2`` to ``(1 + scale) / 2``.
-    - ``activated``: ``new_coords``: the layer before has sigmoids already.
+    - ``scale``: the option ``scale_x_y``. x and y lie between ``(1 - scale) / 2`` and ``(1 + scale) / 2``.
+    - ``activated``: the option ``new_coords``. The layer before has applied the sigmoids already.
     """
 
     def __init__(self, anchors: np.ndarray, classes: int, scale: float = 1.0, activated: bool = False, **kwargs):
@@ -97,8 +97,8 @@ def yolo_block(anchors: np.ndarray, classes: int, scale: float = 1.0, activated:
 def GaussianYolo(F, data: Array, *, anchors: int, scale: float = 1.0) -> Array:
     """AlexeyAB's ``[Gaussian_yolo]``: sigmoids on all but width and height. Source: Choi et al. (2019).
 
-    The numbers of an anchor are x, its uncertainty, y, w and h likewise, objectness, and the classes: the data is
-    (B, A*(9+classes), H, W). ``scale``: see :class:`Yolo`.
+    Each of x, y, w and h is followed by its uncertainty. Then come the objectness and the classes. So an anchor has
+    9 + K numbers, and the data is (B, A*(9+K), H, W). For ``scale`` see :class:`Yolo`.
     """
     cells = F.reshape(data, shape=(0, -4, anchors, -1, 0, 0))
 
@@ -242,10 +242,11 @@ def detection(build: Builder, section: Section, shape: Shape, prefix: str) -> La
 
 
 def _anchors(build: Builder, section: Section, count: int) -> np.ndarray:
-    """The option ``anchors``: (count, 2) of float32. Without it Darknet takes 0.5.
+    """The option ``anchors``, (count, 2), float32. Without the option all anchors are 0.5, as in Darknet.
 
-    Some cfgs that AlexeyAB's Darknet ships have fewer or more than ``num`` says. He takes 0.5 for numbers that are
-    missing. Those that are too many stay: a mask may name them, although his program then reads other memory.
+    Some cfgs that AlexeyAB's Darknet ships have fewer or more anchors than ``num`` says. Missing numbers are 0.5, as in
+    his program. Surplus anchors are kept, because a mask may name them. His program then reads memory of something
+    else.
     """
     default = [ANCHOR] * (2 * count)
     numbers = section.numbers("anchors") if "anchors" in section else default
@@ -259,7 +260,10 @@ def _anchors(build: Builder, section: Section, count: int) -> np.ndarray:
 
 
 def _stride(build: Builder, section: Section, shape: Shape, anchors: int, classes: int) -> int:
-    """Pixels from one cell of a map to the next. An OpError if the map has other channels than anchors and classes."""
+    """The number of pixels from one cell of a map to the next.
+
+    An OpError is raised if the number of channels does not follow from the anchors and the classes.
+    """
     _, height, width = build.net.input_shape
     channels, rows, columns = shape
     if width % columns or height % rows or width // columns != height // rows:
