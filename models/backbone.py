@@ -17,7 +17,8 @@ def gluoncv_features(name: str, pretrained: bool = False) -> tuple[SymbolBlock, 
     for a branch of a residual unit. The features are the last such layer of each stride.
 
     Returns the block, which maps images (B, 3, H, W) to the features of stride 16 and of stride 32, and the numbers of
-    channels of both. An OpError if gluoncv is missing, does not know the name, or the network has no such layers.
+    channels of both. An OpError is raised if gluoncv is missing, does not know the name, or the network has no such
+    layers.
     """
     zoo = require("gluoncv.model_zoo", f"{WHERE}, backbone {name!r}")
     try:

@@ -61,8 +61,8 @@ def stack(plan: Sequence[int | Callable[[], HybridBlock]], in_channels: int = 0,
 def class_names(where: str, classes: int | Sequence[str]) -> tuple[str, ...]:
     """Names of the classes.
 
-    ``classes``: the names, or their number. With a number, the names are "0", "1", ... An OpError if the number is
-    below 1, or two names are equal.
+    ``classes`` are the names, or their number. With a number, the names are "0", "1", ... An OpError is raised if the
+    number is below 1, or two names are equal.
     """
     if isinstance(classes, (list, tuple)):
         return base.class_names(classes, where)

@@ -248,7 +248,10 @@ class Lateral(EitherModeBlock):
 
 def _anchors(where: str, published: Mapping[str, npt.ArrayLike], anchors: str | npt.ArrayLike,
              unit: str) -> np.ndarray:
-    """Anchors as float32 (A, 2), from a name or an array. An OpError if they are not pairs of numbers above 0."""
+    """Anchors as float32 (A, 2), from a name or an array.
+
+    An OpError is raised if they are not pairs of numbers above 0.
+    """
     values = published.get(anchors) if isinstance(anchors, str) else anchors
     try:
         values = np.array(values, "float32")
@@ -269,8 +272,8 @@ def _kept_numbers(where: str, old: tuple[str, ...], new: tuple[str, ...],
     - ``reuse``: the classes to keep: ``{new: old}`` by names or class ids, or a list of names that are in both. None:
       nothing.
 
-    The result is (new number, old number). If a class is kept, box and objectness are kept as well. An OpError if a
-    class does not exist, or ``reuse`` has another type.
+    The result is (new number, old number). If a class is kept, box and objectness are kept as well. An OpError is
+    raised if a class does not exist, or ``reuse`` has another type.
     """
     if isinstance(reuse, (list, tuple)):
         reuse = {name: name for name in reuse}

@@ -47,8 +47,8 @@ class BackboneOwner:
 def network(name: str, cls: type[gluon.Block], remedy: str) -> Callable[..., gluon.Block]:
     """The function that makes a network, with the arguments and the page of its class.
 
-    Like those of model zoos that download weights, it takes ``pretrained``. An OpError if that is true; ``remedy`` says
-    where the weights come from.
+    Like those of model zoos that download weights, it takes ``pretrained``. An OpError is raised if that is true;
+    ``remedy`` says where the weights come from.
     """
     @functools.wraps(cls, updated=())
     def make(*args, pretrained=False, **kwargs):

@@ -19,7 +19,10 @@ PASSES = ("forward", "backward")
 
 
 def make(chosen: Iterable[Case]) -> dict:
-    """The plan of these cases; compiles their kernels. An OpError if one does not compile, or without NVRTC."""
+    """The plan of these cases; compiles their kernels.
+
+    An OpError is raised if one does not compile, or without NVRTC.
+    """
     compiler, programs, entries = nvrtc.Compiler(), {}, []
     for case in chosen:
         op = registry.get(case.op).op

@@ -21,9 +21,9 @@ LONGEST = 5                   # numbers of an attribute that are in a case's nam
 class Case:
     """An operator at one shape and dtype of its data.
 
-    ``more``: shapes of the inputs that do not follow from the data's. ``label``: the dtype of class indices.
-    ``request``: whether what is computed is written or added to what is there. ``offset``: so many elements behind an
-    aligned address every tensor starts. ``nodes``: how many operators there are in a chain.
+    ``more``: shapes of the inputs that do not follow from the data's. ``label`` is the dtype of class indices.
+    ``request`` says whether what is computed is written or added to what is there. ``offset``: so many elements behind
+    an aligned address every tensor starts. ``nodes`` say how many operators there are in a chain.
     """
     op: str
     shape: tuple

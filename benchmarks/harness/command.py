@@ -15,10 +15,11 @@ from .declaration import Target
 class Benchmark:
     """A command. Derive from it, and exit with what :meth:`main` returns.
 
-    ``module``: as ``python -m`` has it. ``about``: what it does. ``page`` has the lines ``<!-- section:begin -->`` and
-    ``<!-- section:end -->``. ``columns``: the parts that a peer has times of, and what the rows of each have, such as
-    ``{"forward": {"pass": "forward"}}``. A command also has ``records(args)``, which measures; ``title(record)``, the
-    name of a case; ``ours(record)``, the peer that others are compared with; and ``table(measured)``, for the page.
+    ``module``: as ``python -m`` has it. ``about`` is what it does. ``page`` has the lines ``<!-- section:begin -->``
+    and ``<!-- section:end -->``. ``columns`` are the parts that a peer has times of, and what the rows of each have,
+    such as ``{"forward": {"pass": "forward"}}``. A command also has ``records(args)``, which measures;
+    ``title(record)``, the name of a case; ``ours(record)``, the peer that others are compared with; and
+    ``table(measured)``, for the page.
     """
     page = report.README
 
@@ -85,7 +86,7 @@ class Benchmark:
         return 0
 
     def write_page(self, path: str | os.PathLike, page: str | os.PathLike) -> None:
-        """Put a summary of results on a page. A ValueError if the run was quick, or a result wrong."""
+        """Put a summary of results on a page. A ValueError is raised if the run was quick, or a result wrong."""
         measured = results.load(path)
         if measured["quick"]:
             raise ValueError(f"{path} has the results of a --quick run, whose times mean nothing; run without it")

@@ -36,8 +36,8 @@ class Case:
 def typical(op: str, shape: tuple[int, ...] | None = None) -> Case:
     """The case that an operator, given by its name, is measured on.
 
-    ``shape``: that of its first input. The default follows from the contract. An OpError if the operator refuses it.
-    Attributes that the operator's function has no default for have the contract's.
+    ``shape``: that of its first input. The default follows from the contract. An OpError is raised if the operator
+    refuses it. Attributes that the operator's function has no default for have the contract's.
     """
     contract = registry.get(op).op
     attrs = {**required(op), **_ATTRIBUTES.get(op, {})}

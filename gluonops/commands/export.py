@@ -122,7 +122,7 @@ def _quantize(args):
 
 
 def _image_shape(model, data_shape):
-    """The shape of the only input. An OpError if there are several."""
+    """The shape of the only input. An OpError is raised if there are several."""
     shapes = shapes_of_inputs("export", model.graph, model.parameters, model.inputs, data_shape)
     images = [shape for name, shape in shapes.items() if name not in model.labels()]
     if len(images) != 1:
@@ -134,7 +134,7 @@ def _image_shape(model, data_shape):
 def calibration_images(folder: str, shape: tuple[int, ...], preprocessing: dict[str, Any] | None) -> np.ndarray:
     """The images of a folder and its subfolders, as a net's input of a shape: float32, at most 128 of them.
 
-    ``preprocessing``: what the net notes, or the user says: values of :class:`gluonops.export.Preprocessing`. Raises
+    ``preprocessing`` is what the net notes, or the user says: values of :class:`gluonops.export.Preprocessing`. Raises
     OpError: there is no image, or the net does not say how images become its input.
     """
     from ..data.images import image_files, progress, read_image  # here: it needs MXNet

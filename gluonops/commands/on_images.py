@@ -80,8 +80,8 @@ TASKS = {
 def _load_net(args: argparse.Namespace, where: str, kind: type) -> tuple[Any, dict[str, str]]:
     """The net that the arguments name, which is of the class ``kind``, and the images, as :func:`_images` returns them.
 
-    An OpError if the first argument names no net, the net cannot be loaded, it is for the other command, or a folder
-    has no images.
+    An OpError is raised if the first argument names no net, the net cannot be loaded, it is for the other command, or a
+    folder has no images.
     """
     path, weights, sources = _split(args, where)
     if not sources:
@@ -137,8 +137,8 @@ def _images(sources: Sequence[str]) -> dict[str, str]:
 def _output_paths(output: str | None, images: Mapping[str, str], where: str) -> dict[str, str]:
     """The picture to write for each image; empty without ``output``, which is a picture for one image, or a folder.
 
-    An OpError if a picture has no format, would replace an image or another picture, or ``output`` is one for several
-    images.
+    An OpError is raised if a picture has no format, would replace an image or another picture, or ``output`` is one for
+    several images.
     """
     if output is None:
         return {}

@@ -45,7 +45,9 @@ def _blocks() -> dict[str, type]:
 
 
 def _meant(name: str) -> str:
-    """The operator that a name means, or the layer or loss that is no operator's own. An OpError if there is none.
+    """The operator that a name means, or the layer or loss that is no operator's own.
+
+    An OpError is raised if there is none.
 
     A layer or loss may be named with or without ``nn.`` or ``loss.``, and in snake_case: FocalLoss or focal_loss.
     """
@@ -219,7 +221,7 @@ def _paragraph(name: str, cells: dict, headings: dict[str, str], width: int) -> 
 def replace(text: str, name: str, table: str) -> str:
     """Markdown with a table between its two markers, ``<!-- name:begin -->`` and ``<!-- name:end -->``.
 
-    An OpError if the text does not contain each marker once, in the right order.
+    An OpError is raised if the text does not contain each marker once, in the right order.
     """
     begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
     if text.count(begin) != 1 or text.count(end) != 1 or text.index(begin) > text.index(end):

@@ -79,9 +79,10 @@ class Prediction(NamedTuple):
 def read_picture(image: object, where: str) -> np.ndarray:
     """The pixels of an image.
 
-    ``image``: a file, or pixels: uint8 (H, W, 3) in RGB, (H, W, 1) or (H, W) in grey. A file is read as the data sets
+    ``image`` is a file, or pixels: uint8 (H, W, 3) in RGB, (H, W, 1) or (H, W) in grey. A file is read as the data sets
     read it, upright, and may have any format that Pillow knows if its name does not say JPEG, PNG or BMP. The result is
-    uint8 (H, W, 3) or (H, W, 1). An OpError if the file cannot be read, or the pixels have another shape or type.
+    uint8 (H, W, 3) or (H, W, 1). An OpError is raised if the file cannot be read, or the pixels have another shape or
+    type.
     """
     if isinstance(image, (str, os.PathLike)):
         path = os.fspath(image)

@@ -24,8 +24,8 @@ WHERE = "export.load"
 def check_model(path: str, model: ExportedModel) -> None:
     """Check a net of MXNet's operators as it was read.
 
-    ``path``: for messages. An OpError if its metadata do not fit its layers. An ExportWarning if it needs VNNI, and
-    MXNet has no VNNI here.
+    ``path``: for messages. An OpError is raised if its metadata do not fit its layers. An ExportWarning if it needs
+    VNNI, and MXNet has no VNNI here.
     """
     layers = [node for node in model.graph.nodes() if node.op == CONVOLUTION and node.flag("quantized")]
     names = sorted(inner.name for layer in layers for inner in layer.subgraphs[0].nodes() if inner.op == "BatchNorm")

@@ -159,7 +159,7 @@ def compare(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLi
 
 
 class Differs(OpError):
-    """A difference that is too large. ``differences``: those of all outputs."""
+    """A difference that is too large. ``differences`` are those of all outputs."""
 
     def __init__(self, where: str, what: str, differences: Sequence[Difference] = ()):
         super().__init__(where, what, REMEDY)
@@ -303,7 +303,7 @@ def _look(what: str, theirs: Any, ours: Run, values: Values, groups: list[list[i
 
 
 def _result(look: Look, doubtful: Sequence[int], names: Sequence[str], values: Values) -> Result:
-    """What a look shows. ``doubtful``: the positions of what differs by too much, or jumps."""
+    """What a look shows. ``doubtful`` are the positions of what differs by too much, or jumps."""
     jumping = set(filter(look.jumps, doubtful))
     wrong = [position for position in doubtful if position not in jumping]
     differences = [Difference(name, *look.difference(position), look.allowed(position))

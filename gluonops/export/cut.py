@@ -38,7 +38,7 @@ class HeadError(OpError):
 
 
 def cut(where: str, graph: Graph, outputs: Iterable[str]) -> None:
-    """Let a graph end in the named outputs, in place. An OpError if there is no such output.
+    """Let a graph end in the named outputs, in place. An OpError is raised if there is no such output.
 
     ``outputs``: names of nodes, for the first output of each; or ``NAME_output1`` and so on for the others.
     """
@@ -52,7 +52,7 @@ def cut(where: str, graph: Graph, outputs: Iterable[str]) -> None:
 
 
 def _entry(where: str, name: str, nodes: dict[str, list[Node]]) -> Entry:
-    """The output of a name. ``nodes``: those of each name."""
+    """The output of a name. ``nodes`` are those of each name."""
     index, number = 0, re.fullmatch(r"(.+)_output(\d*)", name)
     same_name = nodes.get(name, [])
     if not same_name and number:

@@ -110,7 +110,7 @@ def is_mark(name: str) -> bool:
 class Graph:
     """The nodes that the outputs depend on. JSON calls the outputs heads.
 
-    ``attrs``: the graph's attributes: MXNet's version, and the entry of :mod:`gluonops.export.metadata`.
+    ``attrs`` are the graph's attributes: MXNet's version, and the entry of :mod:`gluonops.export.metadata`.
     """
 
     def __init__(self, outputs: Iterable[Entry], attrs: dict):
@@ -121,7 +121,7 @@ class Graph:
     def parse(cls, text: str, where: str = "the graph") -> Graph:
         """Read symbol JSON. :mod:`gluonops.export.operators` checks and completes what comes from a file.
 
-        An OpError if the text is not symbol JSON.
+        An OpError is raised if the text is not symbol JSON.
         """
         try:
             content = json.loads(text)
@@ -269,7 +269,10 @@ class Graph:
         }
 
     def symbol(self) -> mx.sym.Symbol:
-        """The graph as a Symbol. An OpError if MXNet refuses the graph, as if it does not know an operator."""
+        """The graph as a Symbol.
+
+        An OpError is raised if MXNet refuses the graph, as if it does not know an operator.
+        """
         import mxnet as mx  # here: graphs are read without MXNet, too
 
         graph = self
@@ -298,7 +301,7 @@ def _parse_node(item: dict, nodes: list[Node]) -> Node:
 
 
 def _entry(nodes: list[Node], entry: list[int]) -> Entry:
-    """The output of a node that an entry names. An IndexError if it does not exist: MXNet would crash."""
+    """The output of a node that an entry names. An IndexError is raised if it does not exist: MXNet would crash."""
     number, index = entry[:2]
     if type(number) is not int or type(index) is not int:   # True is an int, and would be node 1
         raise TypeError(f"{entry!r} is not an output of a node")

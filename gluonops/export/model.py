@@ -209,7 +209,10 @@ class ExportedModel:
         return {name: shape_of[name] for name in self.graph.variables() if name in shape_of}
 
     def below(self, where: str, outputs: Iterable[str]) -> ExportedModel:
-        """The model cut at nodes, with the parameters and inputs that are left. An OpError if there is no such node."""
+        """The model cut at nodes, with the parameters and inputs that are left.
+
+        An OpError is raised if there is no such node.
+        """
         graph = self.graph.copy()
         cut(where, graph, outputs)
         used = set(graph.variables())

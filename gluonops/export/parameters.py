@@ -31,7 +31,10 @@ def of_layers(graph: Graph) -> set[str]:
 
 
 def without_tags(where: str, path: str, values: Mapping[str, Value]) -> dict[str, Value]:
-    """The values of a file without ``arg:`` and ``aux:`` in front of their names. An OpError if two have one name."""
+    """The values of a file without ``arg:`` and ``aux:`` in front of their names.
+
+    An OpError is raised if two have one name.
+    """
     plain = {}
     for tagged, value in values.items():
         name = re.sub("^(arg|aux):", "", tagged)

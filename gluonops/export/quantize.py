@@ -187,7 +187,7 @@ def _made(model: ExportedModel, measured: ExportedModel, quantization: Quantizat
           opset: int | None, names: Iterable[str]) -> tuple[dict[str, Net], dict[str, Net]]:
     """The net in 8 bits for MXNet's oneDNN operators, for ONNX, or both; and the same for what is compared.
 
-    ``measured``: the float net with the outputs that are compared; ``model`` itself where these are its own.
+    ``measured`` is the float net with the outputs that are compared; ``model`` itself where these are its own.
     """
     layers, vnni_only = quantization.layers, quantization.vnni_only
 

@@ -46,7 +46,7 @@ Size = Union[int, Batch]
 
 
 def type_name(where: str, dtype: str | type | np.dtype) -> str:
-    """NumPy's name of a type. An OpError if there is no such type."""
+    """NumPy's name of a type. An OpError is raised if there is no such type."""
     try:
         return np.dtype(dtype).name
     except TypeError as error:
@@ -141,7 +141,7 @@ def fits(graph: Graph, shapes: Shapes) -> bool:
 def known_shapes(graph: Graph, shapes: Shapes) -> dict[Entry, tuple[int, ...]]:
     """The shapes of variables and other outputs, as far as they follow; none if the graph does not take the shapes.
 
-    ``shapes``: those of variables, also of other ones than the graph's.
+    ``shapes`` are those of variables, also of other ones than the graph's.
     """
     with contextlib.suppress(rules.Misfit):
         return _inferred(graph, shapes)
@@ -156,7 +156,10 @@ def known_types(graph: Graph, types: dict[str, np.dtype]) -> dict[Entry, np.dtyp
 
 
 def _infer_shapes(graph: Graph, shapes: dict) -> dict[Entry, tuple[int, ...]]:
-    """The shapes of outputs, from those of all variables. A Misfit if they do not fit, or one does not follow."""
+    """The shapes of outputs, from those of all variables.
+
+    A Misfit is raised if they do not fit, or one does not follow.
+    """
     inferred = _inferred(graph, shapes)
     for node, index in _entries(graph):
         if (node, index) not in inferred:
@@ -179,7 +182,7 @@ def _infer_shapes(graph: Graph, shapes: dict) -> dict[Entry, tuple[int, ...]]:
 
 
 def _inferred(graph: Graph, shapes: dict) -> dict[Entry, tuple[int, ...]]:
-    """The shapes that follow: by the rules if all do, else by MXNet. A Misfit if they do not fit."""
+    """The shapes that follow: by the rules if all do, else by MXNet. A Misfit is raised if they do not fit."""
     inferred = {}
     try:
         inferred = _known(graph, rules.infer_shapes(graph, shapes))
@@ -206,7 +209,10 @@ def _entries(graph: Graph) -> list[Entry]:
 
 
 def _infer_types(graph: Graph, types: dict, entries: Iterable[Entry] = ()) -> dict[Entry, np.dtype]:
-    """The types of outputs, from those of all variables, as far as MXNet can tell them. A Misfit if they do not fit."""
+    """The types of outputs, from those of all variables, as far as MXNet can tell them.
+
+    A Misfit is raised if they do not fit.
+    """
     try:
         return rules.infer_types(graph, types, entries)
     except rules.Misfit:
@@ -219,7 +225,7 @@ def _infer_types(graph: Graph, types: dict, entries: Iterable[Entry] = ()) -> di
 def by_mxnet(method: str, graph: Graph, facts: dict) -> dict[Entry, Any]:
     """The shapes or types of all first outputs and of those that are read, as far as a method of a Symbol tells them.
 
-    The method is one that prints nothing. A Misfit if what is known does not fit.
+    The method is one that prints nothing. A Misfit is raised if what is known does not fit.
     """
     entries, names = _entries(graph), set(graph.variables())   # MXNet refuses other names
     symbol = Graph(entries, graph.attrs).symbol()
@@ -292,7 +298,7 @@ class SizedNode(NodeValues):
     def held(self, number: float) -> float | int:
         """A number as MXNet holds it beside the data: among integers it loses its fraction.
 
-        An OpError if their type does not have it. What MXNet makes of such a number depends on the processor.
+        An OpError is raised if their type does not have it. What MXNet makes of such a number depends on the processor.
         """
         dtype = self.dtypes[0]
         if dtype.kind not in "iu":

@@ -32,9 +32,9 @@ def load(where: str, prefix: str, epoch: int | None = None,
          outputs: Iterable[str] = ()) -> tuple[Graph, Arrays, int]:
     """Read ``prefix-symbol.json`` and ``prefix-NNNN.params``; the highest number if ``epoch`` is None.
 
-    ``outputs``: the nodes that the graph is cut at; without them it is read as a whole.
-    Returns the canonical graph, the parameters and states, and the epoch. An ExportWarning names values that nothing
-    reads, or that have another name. An OpError if a file is missing or damaged, or the two do not fit together.
+    ``outputs`` are the nodes that the graph is cut at; without them it is read as a whole. Returns the canonical graph,
+    the parameters and states, and the epoch. An ExportWarning names values that nothing reads, or that have another
+    name. An OpError is raised if a file is missing or damaged, or the two do not fit together.
     """
     graph, rounded = read_graph(where, f"{prefix}{SYMBOL}", outputs)
     of_whole = Graph.read(where, f"{prefix}{SYMBOL}").variables() if outputs else ()
@@ -68,7 +68,9 @@ def load(where: str, prefix: str, epoch: int | None = None,
 
 
 def read_graph(where: str, path: str, outputs: Iterable[str] = ()) -> tuple[Graph, dict[str, Rounded]]:
-    """Read symbol JSON, and cut it at the outputs, if some are named. An OpError if the file is missing or damaged.
+    """Read symbol JSON, and cut it at the outputs, if some are named.
+
+    An OpError is raised if the file is missing or damaged.
 
     Returns the graph, of floats if MXNet's ``quantize_net`` has written it, and the parameters that have to be computed
     for that.
@@ -138,7 +140,10 @@ def _check_values(where: str, graph: Graph, values: Arrays, json_name: str, path
 
 
 def misfit(graph: Graph, shapes: Shapes, names: set[str]) -> str | None:
-    """Why variables cannot have these shapes; None if they can. ``names``: the labels, which may have any that fit."""
+    """Why variables cannot have these shapes; None if they can.
+
+    ``names`` are the labels, which may have any that fit.
+    """
     reason = mismatch_reason(graph, shapes)
     if not reason or names <= shapes.keys():
         return reason
@@ -176,7 +181,7 @@ def check_digest(where: str, graph: Graph, values: Arrays, epoch: int, path: str
 def shapes_of_inputs(where: str, graph: Graph, values: Arrays, stored: Shapes, data_shape: DataShape | None) -> Shapes:
     """The shapes of the inputs: those in ``data_shape``, and for the others those that the file has ``stored``.
 
-    ``data_shape``: the shape of the only input, whatever its name is, or those of some inputs by name. An OpError
+    ``data_shape`` is the shape of the only input, whatever its name is, or those of some inputs by name. An OpError
     if it names an input that does not exist, or the shape of an input is unknown.
     """
     inputs = [name for name in graph.variables() if name not in values]

@@ -229,7 +229,7 @@ def _without_attribute(where: str, net: mx.gluon.HybridBlock, shapes: Shapes, er
 
 
 def _of_other_mode(where: str, net: mx.gluon.HybridBlock, what: str) -> OpError:
-    """The OpError for a net of which a part belongs to the other mode. ``what``: what the net does."""
+    """The OpError for a net of which a part belongs to the other mode. ``what`` is what the net does."""
     own, call = ("NumPy mode", "after npx.set_np(), with F.np and F.npx") if is_np_array() else (
         "legacy mode", "without npx.set_np(), with operators of F itself")
     return OpError(where, f"{type(net).__name__} is of {own}, and {what}",

@@ -54,7 +54,7 @@ def labels(graph: Graph, values: Collection[str] = ()) -> set[str]:
 
 
 def training_only(graph: Graph, names: Collection[str]) -> dict[Node, str]:
-    """Node -> why it does not predict, for the nodes that depend on a loss or on a label. ``names``: the labels.
+    """Node -> why it does not predict, for the nodes that depend on a loss or on a label. ``names`` are the labels.
 
     A loss head predicts, unless its data depend on one.
     """

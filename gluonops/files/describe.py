@@ -71,7 +71,7 @@ def describe(path: str | os.PathLike, epoch: int | None = None) -> dict[str, Any
 
 
 def _outlook(net: Net, names: set[str]) -> dict[str, list[str]]:
-    """What an export will need of a net, and where one may cut it. ``names``: those of its parameters and states."""
+    """What an export will need of a net, and where one may cut it. ``names`` are those of its parameters and states."""
     graph = net.graph.copy()
     to_floats(graph)
     if any(is_of_8_bits(node.op) for node in graph.nodes()):

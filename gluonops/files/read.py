@@ -35,7 +35,10 @@ def kind_of(path: str | os.PathLike) -> str:
 
 @contextlib.contextmanager
 def net_of(where: str, path: str | os.PathLike, epoch: int | None) -> Iterator[Net]:
-    """The net that a path names. Files of an archive exist until the context ends. An OpError if there is none."""
+    """The net that a path names.
+
+    Files of an archive exist until the context ends. An OpError is raised if there is none.
+    """
     with located(where, path) as location:
         symbol = location.prefix + SYMBOL
         if not os.path.isfile(symbol):

@@ -73,7 +73,7 @@ def _order(path):
 
 def save_checkpoint(path: str | os.PathLike, blocks: Mapping[str, gluon.Block], trainer: gluon.Trainer,
                     train_state: Mapping[str, Any], average: ParameterAverage | None = None) -> None:
-    """Write a checkpoint. An OpError if it cannot be written: the old file is unchanged then.
+    """Write a checkpoint. An OpError is raised if it cannot be written: the old file is unchanged then.
 
     Parameters
     ----------
@@ -140,14 +140,14 @@ def read_checkpoint(path: str | os.PathLike) -> tuple[dict[str, mx.nd.NDArray], 
 def read_parameters(path: str | os.PathLike) -> dict[str, mx.nd.NDArray]:
     """The tensors, by name, of a file that ``net.save_parameters`` wrote.
 
-    An OpError if the file cannot be read, or has tensors without names.
+    An OpError is raised if the file cannot be read, or has tensors without names.
     """
     return load_arrays(WHERE, path, "Name a file that net.save_parameters wrote")
 
 
 def check_train_state(where: str, path: pathlib.Path, train_state: Mapping[str, Any], kinds: Mapping[str, type],
                       options: Mapping[str, Any], data: str) -> None:
-    """An OpError if a checkpoint lacks a part of a run's state, or is of other options or other training images."""
+    """Raise an OpError if a checkpoint lacks a part of a run's state, or has other options or training images."""
     kinds = {**kinds, "updates": int, "counts": dict, "options": dict}
     missing = [name for name, kind in kinds.items() if not isinstance(train_state.get(name), kind)]
     if missing:
@@ -205,7 +205,7 @@ def restore_net(tensors: Mapping[str, mx.nd.NDArray], net: gluon.Block, path: st
                 leave: str | None = None) -> None:
     """Put tensors into an initialized net whose parameters have the same names and shapes.
 
-    An OpError if a tensor is missing or has another shape.
+    An OpError is raised if a tensor is missing or has another shape.
 
     Parameters
     ----------

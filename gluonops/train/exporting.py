@@ -184,8 +184,8 @@ def load_net(path: str | os.PathLike, weights: str | os.PathLike | None = None,
              device: mx.Context | None = None) -> export.LoadedDetector | export.LoadedClassifier:
     """Load a net from exported files, or from a Darknet cfg and its weights, as :func:`gluonops.export.load` does.
 
-    An OpError if a file cannot be read, or a detector takes other images than letterboxed RGB from 0 to 1, which
-    :func:`evaluate_detector` prepares.
+    An OpError is raised if a file cannot be read, or a detector takes other images than letterboxed RGB from 0 to 1,
+    which :func:`evaluate_detector` prepares.
 
     Parameters
     ----------

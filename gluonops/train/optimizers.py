@@ -159,7 +159,7 @@ def schedule(name: str, learning_rate: float, total: int, warmup: int = 0, warmu
              **options) -> Schedule:
     """A schedule by name, for a run of ``total`` updates.
 
-    An OpError if there is no such schedule, it takes no such option, or a value is out of range.
+    An OpError is raised if there is no such schedule, it takes no such option, or a value is out of range.
 
     Parameters
     ----------
@@ -245,7 +245,7 @@ def for_servers(own: Schedule) -> mx.lr_scheduler.LRScheduler:
 
     Such a server runs while MXNet is being imported, and cannot import gluonops.
 
-    An OpError if MXNet has no such schedule.
+    An OpError is raised if MXNet has no such schedule.
     """
     common, options = {"base_lr": own.base_lr, "warmup_steps": own.warmup}, own.options
     is_known = own.start == 0 and (own.warmup == 0 or own.warmup_power == 1)

@@ -185,7 +185,7 @@ def data_notes(training: gluon.data.Dataset, held_out: gluon.data.Dataset,
 def data_arguments(args: argparse.Namespace) -> dict[str, object]:
     """The arguments of the functions that read data sets that are options of :meth:`Options.add_data`.
 
-    An OpError if the list of ``--held-out`` cannot be read, or is empty.
+    An OpError is raised if the list of ``--held-out`` cannot be read, or is empty.
     """
     if args.held_out is None:
         return {"strict": args.strict, "hold_out": True}

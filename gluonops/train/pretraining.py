@@ -201,7 +201,7 @@ def _read(path, names, where):
 
 
 def _refuse(names, source, why, where):
-    """An OpError if there are names for a source that takes none."""
+    """Raise an OpError if there are names for a source that takes none."""
     if names:
         raise OpError(where, f"--pretrained-names is {names} and --pretrained is {source}; expected a file of "
                       "parameters without names", f"Leave it out: {why}")

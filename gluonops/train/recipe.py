@@ -280,7 +280,8 @@ def darknet_epochs(options: TrainingOptions, images: int, seen: int = 0,
     """(epochs, times that an epoch shows each image) of a run up to ``max_batches`` updates.
 
     An epoch has about 100 updates or more, or as many as the run has. The last epoch is not cut short, so the run may
-    have some more. An OpError if the cfg does not say how long it is trained, or the net has been trained so long.
+    have some more. An OpError is raised if the cfg does not say how long it is trained, or the net has been trained so
+    long.
 
     Parameters
     ----------

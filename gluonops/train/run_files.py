@@ -24,7 +24,7 @@ _locks = {}   # path -> its open file's number; closing the file would give the 
 def write(path: str | os.PathLike, save: Callable[[str], object], where: str = "train.write") -> None:
     """``save(name)`` under a temporary name, then rename: a crash or a full disk leaves the old file or the new one.
 
-    An OpError if the file cannot be written. The old file is unchanged, and nothing is left beside it.
+    An OpError is raised if the file cannot be written. The old file is unchanged, and nothing is left beside it.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def save_tensors(path: str | os.PathLike, save: Callable[[str], object], where: 
 def make_folder(path: str | os.PathLike, where: str = "train.make_folder") -> pathlib.Path:
     """Make the folder for the results, and its parents, and see that files can be written there.
 
-    An OpError if there is a file of this name, or no permission, or the file system is read-only.
+    An OpError is raised if there is a file of this name, or no permission, or the file system is read-only.
     """
     check_name(where, path)
     path = pathlib.Path(path)
@@ -85,8 +85,8 @@ def lock_folder(path: str | os.PathLike, where: str = "train.lock_folder") -> No
 
     The file ``.run.lock`` in it says who has it. It stays there, and means nothing when that process has ended.
 
-    On a file system without locks, that file alone tells: it keeps the processes of one machine apart. An OpError if
-    another process has the folder; the message says which; or if the file cannot be written.
+    On a file system without locks, that file alone tells: it keeps the processes of one machine apart. An OpError is
+    raised if another process has the folder; the message says which; or if the file cannot be written.
     """
     name = os.path.join(os.path.realpath(path), LOCK)
     if name in _locks:

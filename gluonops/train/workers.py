@@ -85,7 +85,7 @@ class Workers:
 def join_workers(kvstore: str = "device", device_count: int = 1) -> Workers:
     """Join the job that this process belongs to, and wait until every worker is there.
 
-    An OpError if the kvstore is unknown, or the process was not started as a worker of a job.
+    An OpError is raised if the kvstore is unknown, or the process was not started as a worker of a job.
 
     Parameters
     ----------

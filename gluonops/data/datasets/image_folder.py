@@ -23,7 +23,7 @@ LAYOUT = "a folder of pictures for each class, perhaps in folders train and val"
 class ImageFolder(ClassificationDataset):
     """A folder of images per class, with the items of :func:`gluonops.data.classification`.
 
-    An OpError if a folder is missing, has no images, or is not a class.
+    An OpError is raised if a folder is missing, has no images, or is not a class.
 
     Parameters
     ----------
@@ -87,7 +87,10 @@ def _root_of_classes(root):
 
 
 def _listed(path, split, classes):
-    """The same of a ``.data`` file. Its names are compared with the paths as they are, as in Darknet."""
+    """As :func:`_in_folders`, for a ``.data`` file.
+
+    As in Darknet, an image's class is the one whose name is in its path.
+    """
     listed = read_data_file(path)
     names = class_names(listed.classes if classes is None else classes, WHERE)
     has_split = listed.valid is not None

@@ -54,7 +54,7 @@ class VOC(DetectionDataset):
     would be repaired. ``hold_out`` is for data sets without a part for validation: True holds out a
     fifth, and names hold out these pictures.
 
-    An OpError if a file is missing or malformed, or a class is unknown.
+    An OpError is raised if a file is missing or malformed, or a class is unknown.
     """
 
     def __init__(self, root: str, split: str = "train", classes: Classes = None,
@@ -88,7 +88,10 @@ class VOC(DetectionDataset):
 
 
 def _classes_of(pictures):
-    """The names of the classes by those in lower case: VOC's, or if the labels have others, those of the labels."""
+    """The names of the classes by their names in lower case.
+
+    They are VOC's twenty classes. If the labels have others, they are the classes of the labels.
+    """
     written = {name.lower(): name for picture in reversed(pictures) for *_, name, _ in reversed(picture.rows)}
     return dict(zip(CLASSES, CLASSES)) if written.keys() <= set(CLASSES) else dict(sorted(written.items()))
 
@@ -100,7 +103,7 @@ def _of_splits(root: str, splits: Sequence[tuple]) -> Iterator[tuple[str | OpErr
 
 
 class _Folder(NamedTuple):
-    """A folder with lists, or one of pictures and labels: paths, and the paths of the lists by their names."""
+    """A folder with lists, or with pictures and labels: its paths, and the paths of the lists by their names."""
     root: str
     pictures: str
     labels: str
@@ -108,7 +111,7 @@ class _Folder(NamedTuple):
 
     @classmethod
     def of(cls, root: str) -> _Folder:
-        """The folder of a year. Those that it should have and has not are named as VOC does."""
+        """The folder of a year. Folders that are missing in it are given the names that VOC gives them, for errors."""
         sets = layouts.child(root, "ImageSets")
         folder = sets and layouts.child(sets, "Main") or sets or os.path.join(root, "ImageSets", "Main")
         lists = {os.path.splitext(name)[0].lower(): os.path.join(folder, name) for name in layouts.entries(folder)[0]
@@ -119,7 +122,7 @@ class _Folder(NamedTuple):
 
 
 def _label_folder(root: str) -> str | None:
-    """The path of the folder of the XML files; None: there is none."""
+    """The path of the folder of the XML files, or None if there is none."""
     folder = layouts.child(root, *layouts.XML)
     return folder and (layouts.child(folder, "xmls", "xml") or folder)
 
@@ -291,7 +294,7 @@ def _bad(path, line, got, expected):
 
 
 class _Imperfect(Exception):
-    """A label needs a repair."""
+    """Raised if a label needs a repair."""
 
 
 def _refuse(*_):
@@ -299,7 +302,7 @@ def _refuse(*_):
 
 
 def read_label(picture: str | OpError, path: str, class_of: dict[str, str] | None, repairs: Repairs) -> Labelled:
-    """What an XML file says of a picture. A row has the name of the class in the place of its number.
+    """What an XML file says about a picture. A row has the name of the class where other labels have its number.
 
     ``class_of`` has the names of the classes by their names in lower case. None allows any name. A label is read with
     Python's parser in C first, which is three times as fast but does not count lines. If the label is faulty, it is
@@ -332,7 +335,7 @@ def _read(path, root, class_of, note: Callable) -> tuple[list[tuple], tuple[floa
 
 
 def _side(size, tag):
-    """A side of the size; 0 if it is not stated."""
+    """A side of the picture as the label states it, or 0 if it does not."""
     try:
         value = float(size.findtext(tag))
     except (AttributeError, TypeError, ValueError):

@@ -80,7 +80,7 @@ class Tensor:
     def within(self, shape: Sequence[Size], axis: int, batch_axes: Sequence[int]) -> Tensor:
         """Whether each position along ``axis`` is before the end of its sequence, as it broadcasts to ``shape``.
 
-        The tensor has the lengths of the sequences. ``batch_axes``: the axes of ``shape`` that it has.
+        The tensor has the lengths of the sequences. ``batch_axes`` are the axes of ``shape`` that it has.
         """
         ends = [size if i in batch_axes else 1 for i, size in enumerate(shape)]
         along = [size if i == axis else 1 for i, size in enumerate(shape)]
@@ -342,7 +342,7 @@ class OnnxCall(SizedNode):
 def opset_of(graph: Graph, opset: int | None) -> int:
     """The version of ONNX's operators to write: the given one, or else the default, or what the graph needs.
 
-    An OpError if a node needs a newer one than the given one.
+    An OpError is raised if a node needs a newer one than the given one.
     """
     needs = {node: OPSETS[node.op] for node in graph.nodes() if node.op in OPSETS}
     first = max([DEFAULT_OPSET, *needs.values()])

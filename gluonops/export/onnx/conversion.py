@@ -34,7 +34,7 @@ def convert(exported: ExportedModel, dynamic_batch: bool, opset: int, metadata: 
       metadata, their ``dtype``.
     - ``metadata``: properties to store in the file, strings as they are and other values as JSON.
 
-    An OpError if an operator has no converter, or is used in a way that ONNX lacks.
+    An OpError is raised if an operator has no converter, or is used in a way that ONNX lacks.
     """
     exported = exported.copy()
     graph = exported.graph
@@ -113,7 +113,7 @@ def _convert(model: Model, node: Node, tensors: dict[Entry, Tensor], sizes: Size
 
 
 def _tensor(tensors: dict[Entry, Tensor], entry: Entry) -> Tensor:
-    """The tensor of an output. An OpError if its converter does not make it."""
+    """The tensor of an output. An OpError is raised if its converter does not make it."""
     if entry not in tensors:
         raise refusal(entry[0], f"has its output {entry[1]} read, which its converter does not make")
     return tensors[entry]

@@ -13,8 +13,8 @@ MOST_STEPS = 1000   # All steps of a while loop are written.
 def without_branches(graph: Graph) -> None:
     """Replace while loops and branches by nodes without one, in place.
 
-    MXNet does not infer their shapes, and fails on those in loops over data. An OpError if there may be very many
-    steps.
+    MXNet does not infer their shapes, and fails on those in loops over data. An OpError is raised if there may be very
+    many steps.
     """
     while node := next((node for node in graph.nodes() if node.op in WITH_CONDITION), None):
         graph.replace({(node, i): entry for i, entry in enumerate(WITH_CONDITION[node.op](node))})
@@ -23,7 +23,7 @@ def without_branches(graph: Graph) -> None:
 def unroll(graph: Graph, sizes: Sizes) -> bool:
     """Replace the first loop over the first axis of its data by its steps, in place. Returns whether there was one.
 
-    An OpError if the number of steps depends on the batch.
+    An OpError is raised if the number of steps depends on the batch.
     """
     loop = next((node for node in graph.nodes() if node.op == "_foreach"), None)
     if loop is None:
@@ -90,7 +90,7 @@ def _input_indices(node: Node, name: str) -> list[int]:
 
 
 def _part(owner: Node, number: int, label: str, entries: list[Entry]) -> list[Entry]:
-    """The outputs of a copy of a graph inside of a node. ``entries``: what to read in place of its variables."""
+    """The outputs of a copy of a graph inside of a node. ``entries`` are what to read in place of its variables."""
     part = owner.subgraphs[number].copy()
     nodes = part.nodes()
     for node in nodes:

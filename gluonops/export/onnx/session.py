@@ -64,7 +64,10 @@ class OnnxNet:
 
 
 def session(path: str | bytes, where: str) -> onnxruntime.InferenceSession:
-    """A file, or the content of one, in onnxruntime. An OpError if that is not installed or cannot read it."""
+    """A file, or the content of one, in onnxruntime.
+
+    An OpError is raised if that is not installed or cannot read it.
+    """
     name = path if isinstance(path, str) else "the model"
     if path is name and not os.path.isfile(path):
         raise OpError(where, f"there is no file {path}", "Pass the path of an exported net")

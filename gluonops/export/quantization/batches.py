@@ -20,7 +20,7 @@ def as_arrays(what: str, data: Any) -> list[dict[str | None, np.ndarray]]:
     """Batches out of an array or an iterable of batches, cut into batches of a few images.
 
     An array holds examples along its first axis. Of a tuple, as a DataLoader with labels gives, the first is taken. A
-    dict has the inputs by name. The name is None for what is not a dict. ``what``: the argument, for errors.
+    dict has the inputs by name. The name is None for what is not a dict. ``what`` is the argument, for errors.
     """
     if isinstance(data, (np.ndarray, mx.nd.NDArray, dict)):
         data = [data]

@@ -134,7 +134,7 @@ def _applied(codes: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...] 
 def _grown(recorded: Recorded, start: Callable[[], Entry], before: Shapes, last: str) -> Edit:
     """Write a node as ``start`` and broadcasts of those of its axes that have 1 and get sizes that differ.
 
-    ``before``: the shapes of what ``start`` makes, in each run.
+    ``before`` are the shapes of what ``start`` makes, in each run.
     """
     axes = [axis for axis, sizes in enumerate(zip(*recorded.output))
             if sizes != tuple(shape[axis] for shape in before)]

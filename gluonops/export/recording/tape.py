@@ -55,7 +55,7 @@ class State:
 
 @dataclasses.dataclass(eq=False)
 class BlockCall:
-    """A call of a block. ``around``: the number of the call that it is in. ``arguments``: array -> its name there."""
+    """A call of a block. ``around`` is the number of the call that it is in. ``arguments``: array -> its name there."""
     block: mx.gluon.Block
     around: int | None
     arguments: dict[Entry, str]
@@ -139,7 +139,7 @@ class Tape:
 
     def computed(self, op: str, attrs: dict[str, str], sources: list[State], handles: list[int],
                  is_given: bool) -> None:
-        """An operator has been computed. ``is_given``: whether it wrote to arrays that existed before."""
+        """An operator has been computed. ``is_given`` says whether it wrote to arrays that existed before."""
         depends = any(source.depends for source in sources)
         named = [handle for handle in handles if handle in self._states or handle in self._named] if is_given else []
         if op in ASSIGNMENTS and named:

@@ -132,7 +132,7 @@ class CompositeModule(Module):
             yield from child.variables(f"{prefix}{child.attribute}.")
 
     def structure(self, without: Item | None = None) -> tuple:
-        """What blocks of one class have in common. ``without``: an item to leave out."""
+        """What blocks of one class have in common. ``without`` is an item to leave out."""
         count, holders, steps = itertools.count(), {}, []
         numbers = dict(zip(self.inputs, count))
         for item in self.items:

@@ -95,7 +95,7 @@ def save(folder: pathlib.Path, model: ExportedModel, training: bool, keys: Mappi
 
 
 def read(where: str, folder: pathlib.Path) -> Origin:
-    """Read the files in a folder. An OpError if one is missing or damaged."""
+    """Read the files in a folder. An OpError is raised if one is missing or damaged."""
     if not (folder / NAMES).is_file():
         raise OpError(where, f"there is no file {folder / NAMES}; expected a folder that gluonops export --torch, or "
                       "gluonops.export.torch, has written", "Pass that folder")

@@ -62,7 +62,7 @@ def prepared(model: ExportedModel, training: bool) -> ExportedModel:
 
 
 def join(graph: Graph, sizes: Sizes, parameters: dict, own: set[str]) -> None:
-    """Make one node of those that torch computes as one, in place. An OpError if a node has no converter.
+    """Make one node of those that torch computes as one, in place. An OpError is raised if a node has no converter.
 
     - ``parameters``: by name; states are among them.
     - ``own``: the types of the net's inputs and parameters.
@@ -127,7 +127,7 @@ def flatten_explicitly(graph: Graph, shape: dict[Entry, tuple[int, ...]]) -> Non
 class Packed(NamedTuple):
     """A part of the vector that has all parameters of a recurrent layer.
 
-    ``vector``: its name. ``begin``: where the part begins. ``shape``: of the matrix or bias.
+    ``vector`` is its name. ``begin``: where the part begins. ``shape``: of the matrix or bias.
     """
     vector: str
     begin: int
@@ -242,7 +242,7 @@ def follow_batch(graph: Graph, shape: dict[Entry, tuple[int, ...]], parameters: 
 def follow_type(graph: Graph, dtype: dict[Entry, np.dtype], own: set[str]) -> None:
     """Let what makes the net's own type of another one read something that has it, in place.
 
-    ``own``: the types of the net's inputs and parameters.
+    ``own`` are the types of the net's inputs and parameters.
     """
     for node in graph.nodes():
         if node.op in TYPED and dtype[node, 0].name in own and dtype[node.inputs[0]].name not in own:

@@ -185,7 +185,7 @@ def _symbols(values: object) -> Iterator[mx.sym.Symbol]:
 
 
 def tree_of(graph: Graph, recorder: Recorder | None, parameters: set[str], forms: dict[Node, Form]) -> Scope:
-    """The scopes of a graph. ``parameters``: the names of its parameters and states."""
+    """The scopes of a graph. ``parameters`` are the names of its parameters and states."""
     root = Scope("net", "Net")
     scope_of, readers = {}, graph.readers()
     paths = _paths(graph, recorder, readers)

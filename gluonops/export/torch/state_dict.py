@@ -23,7 +23,7 @@ Expected = Mapping[str, tuple[str, tuple[int, ...]]]   # name -> type and shape
 def read(where: str, path: str | os.PathLike) -> dict[str, np.ndarray]:
     """The arrays of a file by name: of a ``.safetensors`` file, a ``state_dict``, or a checkpoint that has one inside.
 
-    Only weights are loaded, no code. An OpError if the file is missing or damaged, or has no weights.
+    Only weights are loaded, no code. An OpError is raised if the file is missing or damaged, or has no weights.
     """
     check_name(where, path)
     path = os.fspath(path)
@@ -59,7 +59,7 @@ def _of_torch(where: str, path: str) -> Any:
 
 
 def _inside(where: str, path: str, content: Any) -> Mapping[str, Any]:
-    """The weights in what a file has. An OpError if there are none."""
+    """The weights in what a file has. An OpError is raised if there are none."""
     for name in INSIDE:
         if isinstance(content, Mapping) and isinstance(content.get(name), Mapping):
             return _inside(where, path, content[name])

@@ -191,7 +191,7 @@ def array_of(tensor: torch.Tensor) -> np.ndarray:
 
 
 def tensors_of(net: Any, arrays: list) -> list[torch.Tensor]:
-    """The outputs of a net. An OpError if it fails."""
+    """The outputs of a net. An OpError is raised if it fails."""
     with explained():
         outputs = net(*arrays)
     return list(outputs) if isinstance(outputs, (tuple, list)) else [outputs]

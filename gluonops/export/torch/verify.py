@@ -249,7 +249,7 @@ def single_numbers(model: ExportedModel, shapes: Shapes) -> str:
 
 
 def check_shapes(folder: pathlib.Path, inputs: Shapes, outputs: list[tuple[int, ...]]) -> None:
-    """Run the net in a folder, in a process without MXNet. An OpError if its outputs have other shapes."""
+    """Run the net in a folder, in a process without MXNet. An OpError is raised if its outputs have other shapes."""
     with torch.no_grad(), explained():
         returned = tensors_of(load(folder).load().eval(), [torch.zeros(shape) for shape in inputs.values()])
     shapes = [tuple(output.shape) for output in returned]

@@ -280,7 +280,7 @@ def _read(net: mx.gluon.HybridBlock | str | os.PathLike, data_shape: DataShape |
 
 
 def _label_shapes(model: ExportedModel) -> Shapes:
-    """The shapes of the labels, which follow from those of the other inputs. An OpError if one does not."""
+    """The shapes of the labels, which follow from those of the other inputs. An OpError is raised if one does not."""
     shapes = {node.name: shape for (node, _), shape in known_shapes(model.graph, model.shapes()).items()}
     label_names = model.labels()
     names = [name for name in model.graph.variables() if name in label_names]
@@ -296,7 +296,7 @@ def _label_shapes(model: ExportedModel) -> Shapes:
 def _forms(model: ExportedModel, own: Collection[str]) -> tuple[dict[Node, Form], Shapes]:
     """What each node is in torch, and the shapes of the inputs with which it is compared.
 
-    Nodes that torch computes as one are joined in place. ``own``: the types of the net's inputs
+    Nodes that torch computes as one are joined in place. ``own`` are the types of the net's inputs
     and parameters.
     """
     graph, values = model.graph, model.parameters
