@@ -1,8 +1,9 @@
-"""What a net starts from: existing weights, or a backbone that has learned to tell the data set's objects apart.
+"""The weights that a net starts from: existing ones, or a backbone that has learned to classify the data set's objects.
 
-An output layer keeps the rows of the classes that it knew before. The published nets began with ImageNet. Where their
-weights are not at hand, the objects of the data set itself do, cut out of the images one at a time, and far sooner than
-detection alone would: every object is large, and classification is the only task.
+With existing weights, an output layer keeps the rows of the classes that it knew before. The published nets began with
+weights from ImageNet. If such weights are not at hand, the objects of the data set itself are cut out of the images,
+and the backbone learns to classify them. It learns this far sooner than detection, because every object is large and
+there is only one task.
 """
 from __future__ import annotations
 
@@ -46,8 +47,9 @@ def pretrained_source(words: str | None, net: gluon.Block, images: int) -> str:
     Parameters
     ----------
     words : str or None
-        ``auto``: the backbone in the package. ``none``: random weights. A file. None: ``auto`` for a small data set, if
-        the package has weights for this net, and else ``none``.
+        ``auto`` means the backbone in the package, and ``none`` means random weights. Anything else is the path of a
+        file. None stands for ``auto`` if the data set is small and the package has weights for this net, and else for
+        ``none``.
     net : gluon.Block
         A detector of :mod:`gluonops.models`, or a :class:`gluonops.models.Classifier`.
     images : int
@@ -69,7 +71,7 @@ def describe_pretrained(source: str, kept: Sequence[str]) -> str:
     Parameters
     ----------
     source : str
-        Source of :func:`pretrained_source`.
+        The result of :func:`pretrained_source`.
     kept : sequence of str
         The classes whose rows of the output are kept.
     """
@@ -90,8 +92,8 @@ def load_pretrained_classifier(net: gluon.Block, path: str | Path,
     net : gluonops.models.Classifier
         Initialized, with known shapes.
     path : str or os.PathLike
-        A ``.checkpoint``, a ``.params`` file of such a net, or ``.weights`` of Darknet-19. ``auto``: the backbone in
-        the package.
+        A ``.checkpoint``, a ``.params`` file of such a net, or ``.weights`` of Darknet-19. ``auto`` means the backbone
+        in the package.
     names : str or sequence of str, optional
         The names of the file's classes, or a file with one per line. A checkpoint has them itself.
 
@@ -103,7 +105,7 @@ def load_pretrained_classifier(net: gluon.Block, path: str | Path,
     Raises
     ------
     OpError
-        The file cannot be read, or is of another net; the names do not fit it.
+        The file cannot be read or belongs to another net, or the names do not fit it.
     """
     where, path = "train.load_pretrained_classifier", pathlib.Path(path)
     if _is_package_backbone(net, path, names, where):
@@ -143,7 +145,7 @@ def load_pretrained_detector(net: gluon.Block, path: str | Path,
         Initialized, with known shapes.
     path : str or os.PathLike
         A ``.checkpoint``, a ``.params`` file of such a net, Darknet's ``.weights``, or the first layers of Darknet
-        weights, ``.conv.N``. ``auto``: the backbone in the package.
+        weights, ``.conv.N``. ``auto`` means the backbone in the package.
     names : str or sequence of str, optional
         The names of the file's classes, or a file with one per line, such as Darknet's ``data/voc.names``. A
         checkpoint has them itself, and first layers have none.
@@ -156,7 +158,7 @@ def load_pretrained_detector(net: gluon.Block, path: str | Path,
     Raises
     ------
     OpError
-        The file cannot be read, or is of another net; the names are missing or do not fit it.
+        The file cannot be read or belongs to another net, or the names are missing or do not fit it.
     """
     where, path = "train.load_pretrained_detector", pathlib.Path(path)
     if _is_package_backbone(net, path, names, where):
@@ -182,7 +184,7 @@ def load_pretrained_detector(net: gluon.Block, path: str | Path,
 
 
 def _is_package_backbone(net, path, names, where):
-    """Whether this is what ``path`` means: then it is loaded."""
+    """Load the backbone in the package if ``path`` means it. Returns whether it does."""
     if path.name != AUTO:
         return False
     _refuse(names, AUTO, "the backbone in the package has no classes", where)
@@ -191,7 +193,10 @@ def _is_package_backbone(net, path, names, where):
 
 
 def _read(path, names, where):
-    """(tensors, or None for another file than a checkpoint or ``.params``; names of the classes, or None)"""
+    """The tensors of a file, and the names of its classes, or None.
+
+    The tensors are None for a file that is neither a checkpoint nor ``.params``.
+    """
     if path.suffix != ".checkpoint":
         stored = list(class_names(names, where)) if names else None
         return read_parameters(path) if path.suffix == ".params" else None, stored
@@ -208,7 +213,9 @@ def _refuse(names, source, why, where):
 
 
 class Cutouts(gluon.data.Dataset):
-    """The objects of a data set for detection: (float32 (3, 64, 64), class), at another place in each epoch.
+    """The objects of a data set for detection, cut out of their images. An item is (float32 (3, 64, 64), class).
+
+    In each epoch an object lies at another place in its cut-out.
 
     Parameters
     ----------
@@ -267,9 +274,12 @@ def pretrain_backbone(backbone: gluon.HybridBlock, classes: Sequence[str], datas
     Parameters
     ----------
     backbone : gluon.HybridBlock
-        Images to maps, or to several maps, of which the last is used. Initialized, with known shapes, on one device.
+        Takes images and returns a map, or several maps, of which the last is used. It is initialized on one device, and
+        its shapes are known.
     classes : sequence of str
+        Names of the classes.
     dataset : gluonops.data.DetectionDataset
+        The data set with the objects.
     epochs : int
         Passes over the objects.
     out : str or os.PathLike

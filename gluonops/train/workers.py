@@ -1,4 +1,4 @@
-"""What a run trains on: devices of this machine, its place among the workers of a job, and its part of the batches."""
+"""The devices of a run, its place among the workers of a job, and its part of the batches."""
 from __future__ import annotations
 
 import dataclasses
@@ -30,7 +30,7 @@ def devices(names: str = "cpu:0") -> list[mx.Context]:
     Raises
     ------
     OpError
-        A name is unknown, is there twice, or there is no such GPU.
+        A name is unknown or occurs twice, or there is no such GPU.
     """
     where = "train.devices"
     contexts = []
@@ -51,7 +51,7 @@ def devices(names: str = "cpu:0") -> list[mx.Context]:
 
 @dataclasses.dataclass
 class Workers:
-    """A process's place among the workers of a job.
+    """The place of a process among the workers of a job.
 
     Attributes
     ----------
@@ -107,10 +107,10 @@ def join_workers(kvstore: str = "device", device_count: int = 1) -> Workers:
 
 
 def share_parameters(trainer: gluon.Trainer) -> None:
-    """Give all workers the first one's parameters now, and wait for them.
+    """Give all workers the parameters of the first worker now, and wait until they have them.
 
-    Left to itself, the trainer does so in its first step and sends the gradients right after, which MXNet's engine may
-    do in the other order: the server, that holds one tensor for both, then answers with gradients.
+    Otherwise the trainer would send the parameters in its first step, and the gradients right after. MXNet's engine may
+    do this in the other order. The server keeps both in the same tensor, so it would then answer with gradients.
     """
     trainer._init_kvstore()
     trainer._init_params()
@@ -162,7 +162,7 @@ def plan(images: int, batch_size: int, seed: int, epoch: int, workers: Workers |
 
 
 def updates_per_epoch(images: int, batch_size: int, workers: Workers | None = None, accumulate: int = 1) -> int:
-    """Number of updates of the parameters in an epoch; schedules count updates.
+    """The number of updates of the parameters in an epoch. Schedules count updates.
 
     Parameters
     ----------
