@@ -414,7 +414,8 @@ def test_ctc_loss_trains(blank, lengths, tmp_path):
 def test_every_converter_has_a_case():
     """Layers with parameters are in test_torch.py, losses in test_torch_losses.py, NumPy's in tests/numpy_mode."""
     functions = {name: getattr(converter, "function", None) for name, converter in CONVERTERS.items()}
-    used = {name for name, function in functions.items() if getattr(function, "__module__", "").endswith(("losses", "loss_functions"))}
+    of_losses = ("losses", "loss_functions")   # the modules of losses
+    used = {name for name, function in functions.items() if getattr(function, "__module__", "").endswith(of_losses)}
     for function in CASES.values():
         net = Function(function)
         net.initialize()
