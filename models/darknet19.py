@@ -41,10 +41,10 @@ COARSE = (POOL, 1024, 512, 1024, 512, 1024)
 
 def stack(plan: Sequence[int | Callable[[], HybridBlock]], in_channels: int = 0, prefix: str | None = None,
           **options) -> nn.HybridSequential:
-    """A sequence of layers.
+    """Make a sequence of layers.
 
-    ``plan``: for each layer the channels of a convolution, or what makes another layer. A convolution that reduces the
-    number of channels is 1x1, and the others are 3x3. ``options`` are arguments of all of them.
+    ``plan`` has, for each layer, the channels of a convolution, or a function that makes another layer. A convolution
+    that reduces the number of channels is 1x1, and the others are 3x3. ``options`` are arguments of all convolutions.
     """
     block = nn.HybridSequential(prefix=prefix)
     with block.name_scope():

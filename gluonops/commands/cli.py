@@ -23,9 +23,9 @@ from ..version import __version__
 from . import completion, kinds, net_arguments
 from .examples import EXAMPLES
 
-# What a user comes for. The help lists the commands under these titles, and the README and the site have the same ones.
+# The three reasons why users come. The help lists the commands under these titles, as the README and the site do.
 DOORS = KEEP, BUILD, TAKE = "Keep it running", "Build with it", "Take it with you"
-# The commands that MXNet is not imported for: it takes seconds, and they only read files.
+# The commands for which MXNet is not imported. Importing it takes seconds, and these commands only read files.
 WITHOUT_MXNET = ("files",)
 # The command runs it as a file, because importing its package needs MXNet.
 FORMATS = pathlib.Path(__file__).parents[1] / "data" / "formats.py"
@@ -63,7 +63,8 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _explained(error: Exception, args: argparse.Namespace) -> str:
-    """One line for an exception: with the command that exports the net below a head that cannot be exported."""
+    """One line for an exception. If a head cannot be exported, the line has the command that exports the net below it.
+    """
     outputs = getattr(error, "outputs", ())
     if not outputs:
         return doctor.explain(error)
@@ -221,7 +222,10 @@ def _check_bench(args: argparse.Namespace) -> None:
 
 
 def _run(args: argparse.Namespace) -> int | None:
-    """Check the arguments, then import the package and run the command. Only one that finds a fault returns a code."""
+    """Check the arguments, then import the package and run the command.
+
+    A command returns an exit code only if it has found something wrong.
+    """
     if hasattr(args, "check"):
         args.check(args)
     if args.command in WITHOUT_MXNET:

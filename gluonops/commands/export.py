@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> None:
 
 @contextlib.contextmanager
 def noted() -> Iterator[list[str]]:
-    """Within it, ExportWarnings are not printed. When it ends, the list has their texts."""
+    """Collect the texts of ExportWarnings in a list instead of printing them. It is filled when the context ends."""
     notes = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", export.ExportWarning)
@@ -52,7 +52,7 @@ def noted() -> Iterator[list[str]]:
 
 def report(args: argparse.Namespace, written: list[str], differences: list[tuple[str, export.Difference]],
            notes: list[str], further: dict[str, Any]) -> None:
-    """Print the paths, each difference with the name of its file, and the notes; as JSON with what is ``further``."""
+    """Print the paths, each difference with the name of its file, and the notes. JSON has the ``further`` entries."""
     if args.json:
         print(json.dumps({"written": written, "notes": notes, **further, "differences": [
             {"file": name, **difference._asdict()} for name, difference in differences]}, indent=2))
@@ -62,9 +62,10 @@ def report(args: argparse.Namespace, written: list[str], differences: list[tuple
 
 
 def _write(args):
-    """Write symbol JSON and parameters to ``args.target``, and the other formats, all that agree with MXNet or none.
+    """Write symbol JSON and parameters to ``args.target``, and the other formats.
 
-    Returns the paths, and each difference with the name of the file.
+    All files are compared with MXNet first. If one does not agree, none is written. Returns the paths, and each
+    difference with the name of the file.
     """
     made, differences = {}, []   # path -> where it is until all are compared
     with contextlib.ExitStack() as stack:
@@ -96,7 +97,7 @@ def _compared(args, path):
 
 
 def _beside(stack, path):
-    """The path of a file of this name in a folder beside it, which is removed when the stack is left."""
+    """The path of a file of the same name in a temporary folder beside it, which is removed at the end."""
     folder = stack.enter_context(tempfile.TemporaryDirectory(dir=os.path.dirname(path) or ".", prefix=".export-"))
     return os.path.join(folder, os.path.basename(path))
 
@@ -132,10 +133,10 @@ def _image_shape(model, data_shape):
 
 
 def calibration_images(folder: str, shape: tuple[int, ...], preprocessing: dict[str, Any] | None) -> np.ndarray:
-    """The images of a folder and its subfolders, as a net's input of a shape: float32, at most 128 of them.
+    """At most 128 images of a folder and its subfolders, as the input of a net: float32, of the given shape.
 
-    ``preprocessing`` is what the net notes, or the user says: values of :class:`gluonops.export.Preprocessing`. Raises
-    OpError: there is no image, or the net does not say how images become its input.
+    ``preprocessing`` has the values of :class:`gluonops.export.Preprocessing`, from the net or from the user. An
+    OpError is raised if there is no image, or if it is not known how images become the input of the net.
     """
     from ..data.images import image_files, progress, read_image  # here: it needs MXNet
 
@@ -159,7 +160,7 @@ def _image_size(shape, prepare):
 
 
 def _plain(result: export.Quantized | None) -> dict[str, Any]:
-    """What JSON shows of a quantized net."""
+    """The facts about a quantized net that JSON shows."""
     if result is None:
         return {}
     layers = [{**dataclasses.asdict(layer), "int8": layer.is_quantized} for layer in result.layers]

@@ -1,4 +1,4 @@
-"""What the text of an argument is turned into; argparse calls these."""
+"""Functions that argparse calls to convert the text of an argument into a value."""
 from __future__ import annotations
 
 import argparse
@@ -28,7 +28,7 @@ def named_sizes(text: str) -> tuple[str | None, tuple[int, ...]]:
 
 
 def name_shapes(args: argparse.Namespace) -> None:
-    """Make of all options --data-shape what the functions of gluonops.export take: a shape, or a dict, or None."""
+    """Join all options ``--data-shape`` to what the functions of gluonops.export take: a shape, a dict, or None."""
     pairs = args.data_shape or []
     names = [name for name, _ in pairs]
     if len(pairs) > 1 and (None in names or len(set(names)) < len(names)):

@@ -18,7 +18,7 @@ MOST_SHOWN = 3   # of the nodes in the last note; --json has all of them
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do what ``args.action`` says. Return the exit code: 1 if ``check`` finds something."""
+    """Run the action ``args.action``. The exit code is 1 if ``check`` finds a problem, and 0 otherwise."""
     problems = []
     if args.action == "convert":
         make_folder("files", args.target)
@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _outlook(args: argparse.Namespace) -> dict[str, list[str]]:
-    """What an export will need of a net; nothing of other files."""
+    """What an export needs to know about a net. It is empty for other files."""
     if kind_of(args.path) != NET:
         return {}
     content = files.describe(args.path, args.epoch)
@@ -44,13 +44,13 @@ def _outlook(args: argparse.Namespace) -> dict[str, list[str]]:
 
 
 def _notes(outlook: dict[str, list[str]]) -> list[str]:
-    """What an export will need, in words."""
+    """What an export needs to know about a net, in words."""
     return [f"note: {NOTES[name]} {listed(names, MOST_SHOWN if name == 'cut_at' else MOST_NAMES)}"
             for name, names in outlook.items() if names]
 
 
 def _lines(content: dict[str, Any]) -> list[str]:
-    """The lines for a terminal: a fact in each, then the arrays."""
+    """The lines for a terminal: first a line for each fact, and then the arrays."""
     arrays = content.pop("arrays", [])
     lines = [f"{name:<16}{_text(value)}" for name, value in content.items() if value != []]
     if arrays:

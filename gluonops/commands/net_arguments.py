@@ -133,7 +133,7 @@ def add_viz(add: Callable) -> None:
 
 
 def _check_viz(args: argparse.Namespace) -> None:
-    """Tell the picture and the nodes apart, which have one option: the picture's name has its format at the end."""
+    """Tell the picture and the nodes apart, which share one option. The picture is the one that ends in a format."""
     pictures = [name for name in args.output if name.lower().endswith(PICTURES)] or args.output[:1]
     args.outputs = [name for name in args.output if name not in pictures]
     args.output = pictures[-1]
@@ -147,7 +147,7 @@ def _add_detection(command: argparse.ArgumentParser) -> None:
 
 
 def _add_resize(command: argparse.ArgumentParser) -> None:
-    """The options of how an image gets the net's size."""
+    """Add the options that say how an image gets the size of the net's input."""
     group = command.add_mutually_exclusive_group()
     group.add_argument("--resize", action="store_const", const="stretch",
                        help="stretch images to the net's size, as AlexeyAB's Darknet does; the default of his cfgs")

@@ -1,4 +1,4 @@
-"""Loads a net from files, with what the files say of it: classes, sizes, preprocessing."""
+"""Loads a net from files, together with its classes, sizes and preprocessing, which the files contain."""
 from __future__ import annotations
 
 import dataclasses
@@ -47,23 +47,24 @@ def load(path: str | os.PathLike, weights: str | os.PathLike | None = None, clas
     classes : sequence of str, str or os.PathLike, optional
         Names of the classes, or a file with one per line. Files that a training script has exported have them.
     preprocessing : dict or Preprocessing, optional
-        For files that do not have it: see :class:`gluonops.export.Preprocessing`.
+        How images are prepared, for files that do not say it: see :class:`gluonops.export.Preprocessing`.
     epoch : int, optional
         Number of the parameter file. The default is the highest one.
     device : mxnet.Context, optional
-        The default is the CPU. An ONNX file always runs on the CPU.
+        The device to run on. The default is the CPU. An ONNX file always runs on the CPU.
     threshold, nms, topk : optional
-        For a cfg: the parameters of :class:`gluonops.darknet.Detector`. In exported files they are fixed.
+        Parameters of :class:`gluonops.darknet.Detector`, for a cfg. In exported files they are fixed.
     progress : callable, optional
-        For a cfg: see :func:`gluonops.darknet.load`.
+        Wraps the sequence of layers, for a cfg: see :func:`gluonops.darknet.load`.
     resize : {"letterbox", "stretch", "crop"}, optional
-        How images get the net's size; see :class:`gluonops.export.Preprocessing`. By default as the file says. A cfg of
-        AlexeyAB's Darknet says ``stretch``, unless it has ``letter_box=1``. Others say ``letterbox``.
+        How images get the net's size: see :class:`gluonops.export.Preprocessing`. The default is what the file says.
+        For a cfg of AlexeyAB's Darknet it is ``stretch``, unless the cfg has ``letter_box=1``. For other cfgs it is
+        ``letterbox``.
     data_shape : tuple of int, optional
-        For symbol JSON that does not have it, or to take images of another size: the shape of the input, batch
-        included.
+        Shape of the input, with the batch. It is needed for symbol JSON that does not contain it, or to take images of
+        another size.
     outputs : iterable of str, optional
-        For symbol JSON: as in :func:`gluonops.export.onnx`.
+        Nodes to take as outputs, for symbol JSON: as in :func:`gluonops.export.onnx`.
 
     Returns
     -------
@@ -98,7 +99,7 @@ def load(path: str | os.PathLike, weights: str | os.PathLike | None = None, clas
 
 
 class _Source(NamedTuple):
-    """A net, the shape of its input, and what its file says of it."""
+    """A net, the shape of its input, and the metadata of its file."""
 
     net: Callable
     shape: tuple[int, ...]
@@ -140,7 +141,7 @@ def _from_symbol(path, epoch, device, data_shape, outputs):
 
 
 class _InMode:
-    """A net of legacy arrays, called in the mode of its graph, whatever the process is in."""
+    """Calls a net with legacy arrays in the mode of its graph, whether or not the process is in NumPy mode."""
 
     def __init__(self, net: gluon.SymbolBlock, graph: Graph):
         self._net, self._graph = net, graph
@@ -210,7 +211,7 @@ def _loaded(path, source, classes, preprocessing, resize, device):
 
 
 def _names(path, source, wanted):
-    """The names of the classes; numbers where there are none."""
+    """The names of the classes. If neither the caller nor the file has names, they are numbers."""
     stored = source.metadata.get("classes")
     names = None if stored is None else classes_of(WHERE, path, stored)
     if wanted is not None:

@@ -1,7 +1,7 @@
-"""Files of MXNet without MXNet: symbol JSON, ``.params`` and ``.rec`` are listed, checked and converted.
+"""Works with files of MXNet without MXNet: symbol JSON, ``.params`` and ``.rec`` are listed, checked and converted.
 
-It needs NumPy alone, on any system. A net is named by its path without ``-symbol.json``, by one of its two files, or by
-a folder or an archive that has it.
+Only NumPy is needed, on any system. A net is named by its path without ``-symbol.json``, by one of its two files, or by
+a folder or an archive that contains it.
 """
 from .describe import check, describe
 from .read import read, records, write

@@ -1,4 +1,4 @@
-"""What is in a file, as a dict of plain values; and whether it is whole, and a net's two files belong together."""
+"""Lists the content of a file as a dict of plain values, and checks files: are they whole, and do they fit together?"""
 from __future__ import annotations
 
 import collections
@@ -40,12 +40,14 @@ def describe(path: str | os.PathLike, epoch: int | None = None) -> dict[str, Any
     Returns
     -------
     dict
-        ``kind``, and what JSON can store of it. Of a net: its two files, the version of MXNet that wrote it, inputs,
-        outputs, operators, arrays and what the files beside it say. Of arrays: name, shape and type of each. Of
-        records: how many there are, how many labels they have, and their formats. Beside its ``inputs`` a net has
-        ``labels``, those of them that only a loss reads; ``shapes_needed``, the inputs that are no labels and whose
-        shape the file does not say; ``outputs_needed``, without which an export for inference fails, because every
-        output is a loss; and ``cut_at``, the last nodes that may be passed as ``outputs`` to an export.
+        The content, in values that JSON can store. ``kind`` is "net", "arrays" or "records".
+
+        - A net has its two files, the version of MXNet that wrote it, inputs, outputs, operators, arrays, and what the
+          files beside it say. ``labels`` are the inputs that only a loss reads. ``shapes_needed`` are the other inputs
+          whose shape the file does not contain. ``outputs_needed`` are outputs that have to be passed to an export for
+          inference, because all outputs are losses. ``cut_at`` are the last nodes that can be passed as ``outputs``.
+        - Arrays have the name, the shape and the type of each.
+        - Records have their number, the number of their labels, and their formats.
 
     Raises
     ------
@@ -71,7 +73,7 @@ def describe(path: str | os.PathLike, epoch: int | None = None) -> dict[str, Any
 
 
 def _outlook(net: Net, names: set[str]) -> dict[str, list[str]]:
-    """What an export will need of a net, and where one may cut it. ``names`` are those of its parameters and states."""
+    """What an export needs to know about a net, and where the net can be cut. ``names`` are those of its arrays."""
     graph = net.graph.copy()
     to_floats(graph)
     if any(is_of_8_bits(node.op) for node in graph.nodes()):
@@ -107,7 +109,7 @@ def _records(path: str | os.PathLike) -> dict[str, Any]:
 
 
 def format_of(content: bytes) -> str:
-    """The format of a record's content, as the ending of a file: ``bin`` if it is not known."""
+    """The format of a record's content, as the ending of a file. It is ``bin`` if the format is unknown."""
     return next((ending for beginning, ending in BEGINNINGS.items() if content.startswith(beginning)), "bin")
 
 
@@ -124,9 +126,9 @@ def check(path: str | os.PathLike, epoch: int | None = None) -> list[str]:
     Returns
     -------
     list of str
-        Each a sentence: operators that cannot be loaded without a class or a library that is not here, layers of 8
-        bits that an export refuses, parameters without a value, values that no node reads, other names of states,
-        shapes that do not fit a layer, values that are not finite. Empty if nothing is wrong.
+        A sentence for each problem; the list is empty if nothing is wrong. These are problems: operators that need a
+        class or a library that is missing, 8-bit layers that an export refuses, parameters without a value, values that
+        no node reads, states with other names, shapes that do not fit a layer, and values that are not finite.
 
     Raises
     ------
@@ -146,7 +148,7 @@ def check(path: str | os.PathLike, epoch: int | None = None) -> list[str]:
 
 
 def _obstacles(graph: Graph) -> Iterator[str]:
-    """The nodes for which an export refuses the net, and with which outputs it does not."""
+    """Sentences about the nodes that cannot be exported, with the outputs that can be exported instead."""
     graph = graph.copy()
     to_floats(graph)
     refused = unloadable(graph)
@@ -186,7 +188,7 @@ def _mismatches(graph: Graph, values: dict[str, np.ndarray]) -> Iterator[str]:
 
 
 def _misfits(layer: Node, values: dict[str, np.ndarray]) -> Iterator[str]:
-    """What of a layer's attributes its weight does not fit."""
+    """The attributes of a layer that do not fit the shape of its weight."""
     if layer.op not in SIZES or len(layer.inputs) < 2 or layer.source(1).name not in values:
         return
     name = layer.source(1).name

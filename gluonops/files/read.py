@@ -1,4 +1,4 @@
-"""Reads what a path names: a net, a file of arrays, or a file of records."""
+"""Reads the net, the arrays or the records that a path names."""
 from __future__ import annotations
 
 import contextlib
@@ -20,7 +20,7 @@ ENDINGS = {".params": ARRAYS, ".rec": RECORDS}
 
 
 class Net(NamedTuple):
-    """A net's graph, the paths of its two files, and what the files beside it say of it."""
+    """The graph of a net, the paths of its two files, and what the files beside it say."""
 
     graph: Graph
     symbol: str
@@ -29,7 +29,7 @@ class Net(NamedTuple):
 
 
 def kind_of(path: str | os.PathLike) -> str:
-    """What a path names, by its ending: ``arrays``, ``records``, or else a ``net``."""
+    """The kind of file that a path names, by its ending: ``arrays``, ``records``, or else a ``net``."""
     return ENDINGS.get(pathlib.Path(path).suffix, NET)
 
 
@@ -37,7 +37,7 @@ def kind_of(path: str | os.PathLike) -> str:
 def net_of(where: str, path: str | os.PathLike, epoch: int | None) -> Iterator[Net]:
     """The net that a path names.
 
-    Files of an archive exist until the context ends. An OpError is raised if there is none.
+    The files of an archive exist until the context ends. An OpError is raised if there is no net.
     """
     with located(where, path) as location:
         symbol = location.prefix + SYMBOL
@@ -90,7 +90,9 @@ def write(path: str | os.PathLike, arrays: Mapping[str, np.ndarray] | Sequence[n
     Parameters
     ----------
     path : str or os.PathLike
+        The file.
     arrays : dict of str to numpy.ndarray, or list of numpy.ndarray
+        The arrays, with or without names.
 
     Raises
     ------
@@ -108,11 +110,13 @@ def records(path: str | os.PathLike) -> Iterator[recordio.Item]:
     Parameters
     ----------
     path : str or os.PathLike
+        The file.
 
     Returns
     -------
     iterator
-        Of tuples: ``labels``, an array of float32; ``number``; and ``content``, such as the bytes of a JPEG file.
+        A tuple for each record: ``labels``, an array of float32; ``number``; and ``content``, such as the bytes of a
+        JPEG file.
 
     Raises
     ------
