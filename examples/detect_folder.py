@@ -24,17 +24,18 @@ def arguments():
 def main(args):
     device, *_ = train.devices(args.device)
     net = train.load_net(args.net, args.weights, args.names, args.threshold, device)
-    found = {}
+    detections_of = {}
     for path in tqdm(gops.data.image_files(args.folder), unit="image", disable=None):
         name, detections = os.path.relpath(path, args.folder), net.detect(path, args.threshold)
-        found[name] = [one.as_dict() for one in detections]
+        detections_of[name] = [one.as_dict() for one in detections]
         picture = net.draw(path, detections)
         target = train.make_folder((args.out / name).parent) / f"{os.path.basename(name)}.png"
         train.write(target, lambda temporary, picture=picture: picture.save(temporary, format="png"))
     train.write(train.make_folder(args.out) / "detections.json",
-                lambda temporary: pathlib.Path(temporary).write_text(json.dumps(found, indent=2) + "\n"))
-    count = sum(map(len, found.values()))
-    print(f"There are {count} objects in {len(found)} images. The pictures and detections.json are in {args.out}.")
+                lambda temporary: pathlib.Path(temporary).write_text(json.dumps(detections_of, indent=2) + "\n"))
+    count = sum(map(len, detections_of.values()))
+    print(f"There are {count} objects in {len(detections_of)} images. "
+          f"The pictures and detections.json are in {args.out}.")
 
 
 if __name__ == "__main__":

@@ -88,9 +88,9 @@ def main(args):
     net = train.load_net(args.net, args.weights, args.names, args.threshold, device)
     is_detector = isinstance(net, gops.export.LoadedDetector)
     train.check_packages("detection" if is_detector else "classification")
-    found, said = measure_detector(net, args, device) if is_detector else measure_classifier(net, args)
+    measured, said = measure_detector(net, args, device) if is_detector else measure_classifier(net, args)
     path = args.out / "results.json"
-    train.write_results({"options": vars(args), **found}, path)
+    train.write_results({"options": vars(args), **measured}, path)
     print(path.read_text() if args.json else "\n".join(said))
 
 

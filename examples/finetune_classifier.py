@@ -147,14 +147,14 @@ def verify(net, images, args):
     everything = images.held_out.dataset
     classes = [name for name in everything.classes if name not in net.classes] or net.classes
     vectors, _, labels = predict(net, train.ClassSubset(everything, classes), args)
-    found = train.verification(vectors, labels)
-    if found is None:
+    pairs = train.verification(vectors, labels)
+    if pairs is None:
         return None
-    train.draw_roc({args.loss: found}, args.out / "roc.png")
+    train.draw_roc({args.loss: pairs}, args.out / "roc.png")
     if classes != net.classes or args.loss in MARGINS:
-        print(f"Of pairs of {', '.join(classes)} it compares {found.accuracy:.4f} correctly; the ROC curve's area is "
-              f"{found.area:.4f}.")
-    return {"classes": classes, "accuracy": found.accuracy, "area": found.area, "threshold": found.threshold}
+        print(f"Of pairs of {', '.join(classes)} it compares {pairs.accuracy:.4f} correctly; the ROC curve's area is "
+              f"{pairs.area:.4f}.")
+    return {"classes": classes, "accuracy": pairs.accuracy, "area": pairs.area, "threshold": pairs.threshold}
 
 
 def main(args):

@@ -100,8 +100,9 @@ def adapt(args, path, images, classes, workers):
         options["channels"] = images[0][0].shape[2]
     has_sizes = bool(read_training(args.cfg, args.dialect).sizes)
     of_heads = {"jitter": args.jitter, "random": 0 if args.size and has_sizes else None}
-    given, of_heads = ({key: value for key, value in some.items() if value is not None} for some in (options, of_heads))
-    adapt_cfg(args.cfg, path, len(classes), args.width, net=given, heads=of_heads)
+    of_net, of_heads = ({key: value for key, value in some.items() if value is not None}
+                        for some in (options, of_heads))
+    adapt_cfg(args.cfg, path, len(classes), args.width, net=of_net, heads=of_heads)
     if args.task == "detection" and args.anchors == "auto":
         adapt_cfg(path, path, anchors=train.darknet_anchors(path, images, args.seed))
     train.shorten_cfg(path, len(images), args.batches, args.epochs, workers)

@@ -2,7 +2,7 @@
 
 ``gluonops.models.get_model(name, **kw)`` creates a network by name. ``help(gluonops.models.lenet_reorg)`` prints the
 page of a network.
-``classifier`` and ``region_detector`` make nets to train from other models: of a model zoo, or of a Darknet cfg.
+``classifier`` makes a net to train from a model of a model zoo, and ``region_detector`` makes one from a Darknet cfg.
 """
 from gluonops.contract.errors import OpError
 from mxnet.gluon import HybridBlock
@@ -39,7 +39,7 @@ def get_model(name: str, **kwargs) -> HybridBlock:
     Returns
     -------
     HybridBlock
-        Not initialized.
+        The network. It is not initialized.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Features with strides 16 and 32 from a classifier of gluoncv's model zoo."""
+"""Cuts a classifier of gluoncv's model zoo, so that it returns features with strides 16 and 32."""
 import json
 
 import mxnet as mx
@@ -16,8 +16,9 @@ def gluoncv_features(name: str, pretrained: bool = False) -> tuple[SymbolBlock, 
     The network can be cut at a layer if all data flows through this layer. This is true for the end of a stage, and not
     for a branch of a residual unit. The features are the last such layer of each stride.
 
-    Returns the block, which maps images (B, 3, H, W) to the features of stride 16 and of stride 32, and the numbers of
-    channels of both. An OpError if gluoncv is missing, does not know the name, or the network has no such layers.
+    Returns a block and two numbers. The block takes images (B, 3, H, W), and returns the features of stride 16 and of
+    stride 32. The numbers are the channels of both. An OpError is raised if gluoncv is missing, does not know the name,
+    or the network has no such layers.
     """
     zoo = require("gluoncv.model_zoo", f"{WHERE}, backbone {name!r}")
     try:

@@ -1,6 +1,7 @@
-"""A net for classification out of any model with ``features``, of this package or of a model zoo.
+"""Makes a net for classification from any model with ``features``, of this package or of a model zoo.
 
-``embed`` is the model's features, flat, and perhaps a layer of a few units; ``output`` is a dense layer:
+``embed`` computes the model's features as vectors, with an optional dense layer behind them. ``output`` is a dense
+layer:
 
 ========  =======================================
 embed     (B, D)
@@ -38,11 +39,11 @@ class Classifier(EitherModeBlock, BackboneOwner):
     Parameters
     ----------
     features : HybridBlock
-        Images to maps or vectors.
+        Takes images and returns maps or vectors.
     pool : bool
-        Whether they are maps, to be averaged.
+        Whether the features are maps, which are averaged.
     embedding : int
-        Units of a layer between features and output; 0 for none.
+        Units of a dense layer between features and output. With 0 there is none.
     classes : sequence of str
         Names of the classes.
 
@@ -85,6 +86,7 @@ class Classifier(EitherModeBlock, BackboneOwner):
         Parameters
         ----------
         path : str or os.PathLike
+            The file.
         classes : int
             Number of classes of the file.
         """
@@ -100,7 +102,7 @@ class Classifier(EitherModeBlock, BackboneOwner):
 
 
 def classifier(name: str, classes: Sequence[str], shape: tuple[int, int, int], embedding: int = 0) -> Classifier:
-    """A classifier of images, initialized, with known shapes.
+    """Make a classifier of images. It is initialized, and its shapes are known.
 
     Parameters
     ----------
@@ -112,7 +114,7 @@ def classifier(name: str, classes: Sequence[str], shape: tuple[int, int, int], e
     shape : tuple of int
         Shape of an image: (channels, height, width).
     embedding : int, default 0
-        Units of a layer between features and output; 0 for none.
+        Units of a dense layer between features and output. With 0 there is none.
 
     Returns
     -------
@@ -122,7 +124,7 @@ def classifier(name: str, classes: Sequence[str], shape: tuple[int, int, int], e
     Raises
     ------
     OpError
-        There is no such classifier, or it does not take such images.
+        There is no such classifier, or it does not take images of this shape.
     """
     features = _features(name, len(classes), shape)
     try:
@@ -174,7 +176,7 @@ def _features_of_gluoncv(name, classes):
                 raise ValueError("its classes are fixed") from error
             return zoo.get_model(name, **options).features
     except (ValueError, AttributeError) as error:
-        known = [*OURS, *zoo.get_model_list()]
-        meant = "" if name in known else perhaps(name, known)
+        names = [*OURS, *zoo.get_model_list()]
+        meant = "" if name in names else perhaps(name, names)
         raise OpError(WHERE, f"there is no classifier {name!r} with `features`",
                       meant or f"Choose {', '.join(OURS)}, resnet18_v1, mobilenet0.25, ...") from error

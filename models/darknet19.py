@@ -41,10 +41,10 @@ COARSE = (POOL, 1024, 512, 1024, 512, 1024)
 
 def stack(plan: Sequence[int | Callable[[], HybridBlock]], in_channels: int = 0, prefix: str | None = None,
           **options) -> nn.HybridSequential:
-    """A sequence of layers.
+    """Make a sequence of layers.
 
-    ``plan``: for each layer the channels of a convolution, or what makes another layer. A convolution that reduces the
-    number of channels is 1x1, and the others are 3x3. ``options`` are arguments of all of them.
+    ``plan`` has, for each layer, the channels of a convolution, or a function that makes another layer. A convolution
+    that reduces the number of channels is 1x1, and the others are 3x3. ``options`` are arguments of all convolutions.
     """
     block = nn.HybridSequential(prefix=prefix)
     with block.name_scope():
@@ -61,8 +61,8 @@ def stack(plan: Sequence[int | Callable[[], HybridBlock]], in_channels: int = 0,
 def class_names(where: str, classes: int | Sequence[str]) -> tuple[str, ...]:
     """Names of the classes.
 
-    ``classes``: the names, or their number. With a number, the names are "0", "1", ... An OpError if the number is
-    below 1, or two names are equal.
+    ``classes`` are the names, or their number. With a number, the names are "0", "1", ... An OpError is raised if the
+    number is below 1, or two names are equal.
     """
     if isinstance(classes, (list, tuple)):
         return base.class_names(classes, where)

@@ -18,7 +18,7 @@ from gluonops.contract.errors import OpError
 from gluonops.darknet import Boxes, Convolution
 from gluonops.darknet.detector import DetectingNet
 from gluonops.darknet.heads import yolo_block
-from gluonops.darknet.pooling import Upsample
+from gluonops.darknet.resizing import Upsample
 from gluonops.data.base import listed
 from mxnet.gluon import HybridBlock
 
@@ -30,7 +30,9 @@ BOX = 5   # an anchor's x, y, w, h and objectness
 
 
 class DetectorModel(DarknetModel, DetectingNet):
-    """The base class of the detectors. A subclass has the layers. What its page lacks is that of its base's page.
+    """The base class of the detectors.
+
+    A subclass adds the layers, and inherits this page where it has no text of its own.
 
     Parameters
     ----------
@@ -80,7 +82,7 @@ class DetectorModel(DarknetModel, DetectingNet):
         return f"models.{type(self).__name__}"
 
     def _outputs(self) -> list[tuple[HybridBlock, int]]:
-        """The block that has the layer ``output`` of each map, and the number of anchors."""
+        """For each map, the block that has its layer ``output``, and the number of its anchors."""
         raise NotImplementedError
 
     def _candidates(self) -> list[HybridBlock]:
@@ -129,7 +131,7 @@ class DetectorModel(DarknetModel, DetectingNet):
         return self._candidates(), len(self.classes), self.stride, self.power
 
     def detect(self, x: Array, threshold: float = 0.25, nms: float = 0.45, topk: int = 400) -> tuple:
-        """Detections of a batch. For several batches, keep the result of ``detector()`` and hybridize it.
+        """Detect objects in a batch. For several batches, keep the result of ``detector()`` and hybridize it.
 
         Parameters
         ----------
@@ -153,7 +155,7 @@ class DetectorModel(DarknetModel, DetectingNet):
 
 
 class Map(NamedTuple):
-    """What is known of a map of a :class:`MultiscaleDetector`."""
+    """The facts about a map of a :class:`MultiscaleDetector`."""
 
     block: str              # the attribute of the net that has its layer ``output``
     stride: int             # pixels from one cell to the next
@@ -196,7 +198,10 @@ class MultiscaleDetector(DetectorModel):
             self._add_layers(unit)
 
     def _add_layers(self, unit: int) -> None:
-        """Add the layers, in the order of Darknet's weights file. ``unit``: channels of the first one."""
+        """Add the layers, in the order of Darknet's weights file.
+
+        ``unit`` is the number of channels of the first one.
+        """
         raise NotImplementedError
 
     def _outputs(self):
@@ -230,7 +235,8 @@ class Output(EitherModeBlock):
 
 
 class Lateral(EitherModeBlock):
-    """A coarse map becomes the next finer one: a 1x1 convolution, twice the size, and the finer features beside it.
+    """Turns a coarse map into the next finer one: a 1x1 convolution, an upsampling by 2, and a concatenation with the
+    finer features.
 
     Data of (B, in_channels, H, W) and (B, C, 2*H, 2*W) becomes (B, channels + C, 2*H, 2*W).
     """
@@ -248,7 +254,10 @@ class Lateral(EitherModeBlock):
 
 def _anchors(where: str, published: Mapping[str, npt.ArrayLike], anchors: str | npt.ArrayLike,
              unit: str) -> np.ndarray:
-    """Anchors as float32 (A, 2), from a name or an array. An OpError if they are not pairs of numbers above 0."""
+    """Anchors as float32 (A, 2), from a name or an array.
+
+    An OpError is raised if they are not pairs of numbers above 0.
+    """
     values = published.get(anchors) if isinstance(anchors, str) else anchors
     try:
         values = np.array(values, "float32")
@@ -266,11 +275,11 @@ def _kept_numbers(where: str, old: tuple[str, ...], new: tuple[str, ...],
     """The numbers of an anchor that are kept when the classes change: x, y, w, h, objectness and the classes.
 
     - ``old`` and ``new``: names of the old and of the new classes.
-    - ``reuse``: the classes to keep: ``{new: old}`` by names or class ids, or a list of names that are in both. None:
-      nothing.
+    - ``reuse``: the classes to keep: ``{new: old}`` by names or class ids, or a list of names that are in both. With
+      None, no class is kept.
 
-    The result is (new number, old number). If a class is kept, box and objectness are kept as well. An OpError if a
-    class does not exist, or ``reuse`` has another type.
+    The result is (new number, old number). If a class is kept, box and objectness are kept as well. An OpError is
+    raised if a class does not exist, or ``reuse`` has another type.
     """
     if isinstance(reuse, (list, tuple)):
         reuse = {name: name for name in reuse}

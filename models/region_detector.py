@@ -1,9 +1,9 @@
-"""Any Darknet cfg that ends in ``[region]``, as a net to train: it returns the raw map, as ``yolov2`` does.
+"""Makes a net to train from any Darknet cfg that ends in ``[region]``. It returns the raw map, as ``yolov2`` does.
 
-:func:`gluonops.darknet.load` makes a net for inference of it, which applies the ``[region]`` layer. This one leaves
-the layer out, and has classes, anchors, a backbone and a detector like :class:`gluonops.models.YOLOv2`, so that the
-same loss and the same scripts train it. A cfg with ``[yolo]`` layers, such as YOLOv3's, is not taken here: its loss is
-that of :meth:`gluonops.darknet.DarknetNet.loss`.
+:func:`gluonops.darknet.load` makes a net for inference from such a cfg, which applies the ``[region]`` layer. The net
+here leaves the layer out. It has classes, anchors, a backbone and a detector like :class:`gluonops.models.YOLOv2`, so
+the same loss and the same scripts train it. For a cfg with ``[yolo]`` layers, such as YOLOv3's, use
+:func:`gluonops.darknet.load` and :meth:`gluonops.darknet.DarknetNet.loss`.
 """
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WHERE = "models.region_detector"
 
 
 class _Layers(EitherModeBlock):
-    """Layers of a cfg's net, in order. If they are the first ones, it returns what the last of them does."""
+    """Some layers of a cfg's net, in order. If they are the first layers, the output is that of the last of them."""
 
     def __init__(self, net: HybridBlock, first: int, end: int, **kwargs):
         super().__init__(**kwargs)
@@ -46,12 +46,13 @@ class RegionDetector(YOLOv2Base):
     cfg : str or os.PathLike
         For example ``yolov2-voc.cfg``. The layer before ``[region]`` has to be a convolution.
     classes : int or sequence of str, optional
-        Names of the classes, or their number; those of the cfg if left out. The output layer follows them.
+        Names of the classes, or their number. The default is that of the cfg. The output layer follows from them.
     backbone_layers : int, optional
-        How many layers of the cfg are the backbone, which ``--freeze`` and pretraining mean: as many as a file of first
-        layers has, such as 23 for ``darknet19_448.conv.23``. By default all but the output.
+        Number of layers of the cfg that are the backbone, which ``--freeze`` and pretraining concern. It is the number
+        of layers in a file of first layers, such as 23 for ``darknet19_448.conv.23``. By default all layers but the
+        output are the backbone.
     anchors : array_like, optional
-        (A, 2) in cells, as many as in the cfg; those of the cfg if left out.
+        (A, 2) in cells, as many as in the cfg. The default is those of the cfg.
 
     Attributes
     ----------

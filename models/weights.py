@@ -1,4 +1,4 @@
-"""Where the weights of a network come from.
+"""Loads the weights that the package contains.
 
 The package has one file of weights: the backbone of ``tiny_yolov2`` at half its width, in float16. It was trained on
 images that ``tools/pretrain_backbone.py`` makes: outlines, and places in photographs.
@@ -18,14 +18,14 @@ BACKBONE_WIDTH = 0.5   # tiny_yolov2's
 
 
 class BackboneOwner:
-    """A net with a backbone that the package may have weights for. ``_backbone`` is the attribute that holds it."""
+    """A net with a backbone for which the package may have weights. ``_backbone`` is the name of its attribute."""
 
     _backbone = "backbone"
     _where = ""   # the net's name in errors
 
     @property
     def has_pretrained_backbone(self) -> bool:
-        """Whether the package has weights for the backbone of this net: that of ``tiny_yolov2`` with a width of 0.5."""
+        """Whether the package has weights for this backbone, which it has for ``tiny_yolov2`` with a width of 0.5."""
         parameters = getattr(self, self._backbone)._collect_params_with_prefix()
         expected = {name: value.shape for name, value in mx.nd.load(str(BACKBONE)).items()}
         return {name: parameter.shape for name, parameter in parameters.items()} == expected
@@ -45,10 +45,10 @@ class BackboneOwner:
 
 
 def network(name: str, cls: type[gluon.Block], remedy: str) -> Callable[..., gluon.Block]:
-    """The function that makes a network, with the arguments and the page of its class.
+    """A function that makes a network. It has the arguments and the docstring of the network's class.
 
-    Like those of model zoos that download weights, it takes ``pretrained``. An OpError if that is true; ``remedy`` says
-    where the weights come from.
+    Like those of model zoos that download weights, it takes ``pretrained``. An OpError is raised if that is true;
+    ``remedy`` says where the weights come from.
     """
     @functools.wraps(cls, updated=())
     def make(*args, pretrained=False, **kwargs):

@@ -63,7 +63,7 @@ class YOLOv2Base(DetectorModel, BackboneOwner):
     stride : int
         Pixels from one cell to the next.
     class_softmax : bool
-        Whether a cell has one class: softmax over the classes, instead of a sigmoid on each.
+        Whether a box has exactly one class, with a softmax over the classes. Otherwise each class has a sigmoid.
     """
 
     class_softmax = True

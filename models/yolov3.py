@@ -45,7 +45,7 @@ HALVE = partial(MaxPool, 2, 2)
 
 
 class Residual(EitherModeBlock):
-    """A residual unit: a 1x1 convolution to ``hidden`` channels, and a 3x3 one whose output is added to the input."""
+    """A residual unit: a 1x1 convolution to ``hidden`` channels, a 3x3 convolution, and the sum with the input."""
 
     def __init__(self, channels: int, hidden: int, **options):
         super().__init__()
@@ -62,7 +62,7 @@ class Darknet53Features(EitherModeBlock):
 
     ``gluonops.darknet.load_weights(features, "darknet53.conv.74")`` loads the published pretrained layers.
 
-    ``unit``: channels of the first layer.
+    ``unit`` is the number of channels of the first layer.
 
     Inputs:
         - **data**: (B, 3, H, W), H and W multiples of 32.
@@ -84,7 +84,7 @@ class Darknet53Features(EitherModeBlock):
             self.coarse = self._stage(unit, 4, "coarse_")
 
     def _stage(self, unit: int, number: int, prefix: str | None = None) -> HybridBlock:
-        """A convolution to half the size and twice the channels, and residual units."""
+        """A stage: a convolution to half the size and twice the channels, and residual units."""
         channels = unit << number
         residuals = [partial(Residual, 2 * channels, channels)] * RESIDUALS[number]
         return stack((partial(Convolution, 2 * channels, 3, channels, stride=2), *residuals), prefix=prefix)

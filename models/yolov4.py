@@ -35,7 +35,7 @@ from gluonops.backends.concat import concat
 from gluonops.backends.layer import EitherModeBlock
 from gluonops.darknet import Convolution, MaxPool
 from gluonops.darknet.net import preprocessing_for
-from gluonops.darknet.pooling import Upsample
+from gluonops.darknet.resizing import Upsample
 
 from .darknet19 import stack
 from .detecting import ALEXEYAB, Lateral, Map, MultiscaleDetector, Output
@@ -51,7 +51,7 @@ POWER = 0.6                   # greedynms suppresses with it
 
 
 class PartialStage(EitherModeBlock):
-    """A stage of CSPDarknet-53: a convolution with stride 2, then two halves of channels, one with residual units.
+    """A stage of CSPDarknet-53: a convolution with stride 2, then two halves of the channels. One has residual units.
 
     Data of (B, in_channels, H, W) becomes (B, 2*in_channels, H/2, W/2). In the first stage the halves have all
     channels, and the residual units half of them.
@@ -86,7 +86,7 @@ class CSPDarknet53Features(Darknet53Features):
 
 
 class PoolingPyramid(EitherModeBlock):
-    """Spatial pyramid pooling: three convolutions, poolings of three sizes beside their output, three convolutions.
+    """Spatial pyramid pooling: three convolutions, their output concatenated with three poolings of it, and three more.
 
     Data of (B, in_channels, H, W) becomes (B, channels, H, W).
     """
@@ -107,7 +107,7 @@ class PoolingPyramid(EitherModeBlock):
 
 
 class Finer(EitherModeBlock):
-    """A map becomes the next finer one, with convolutions of both, then five convolutions.
+    """Turns a map into the next finer one: convolutions of both are concatenated, and five convolutions follow.
 
     Data of (B, coarse, H, W) and (B, fine, 2*H, 2*W) becomes (B, channels, 2*H, 2*W).
     """
@@ -127,7 +127,7 @@ class Finer(EitherModeBlock):
 
 
 class Coarser(EitherModeBlock):
-    """A map becomes the next coarser one: a convolution with stride 2 beside the coarse features, five convolutions.
+    """Turns a map into the next coarser one: a convolution with stride 2, a concatenation, and five convolutions.
 
     Data of (B, channels/2, 2*H, 2*W) and (B, channels, H, W) becomes (B, channels, H, W).
     """
@@ -179,7 +179,7 @@ class YOLOv4(MultiscaleDetector):
 
 
 class TinyStage(EitherModeBlock):
-    """A stage of Tiny YOLOv4: a convolution, and two more of the second half of its channels.
+    """A stage of Tiny YOLOv4: a convolution, and two more that take the second half of its channels.
 
     Data of (B, channels, H, W) becomes (B, 2*channels, H, W), and (B, channels, H, W): what the two convolutions
     return, merged.

@@ -238,7 +238,7 @@ def test_the_reference_groups_the_names_of_a_module(docs):
     listed = re.findall(r"^   (\w+)$", text, re.M)
     assert sorted(listed) == [name for name in reference.names(gops.train)
                               if not reference.is_constant(getattr(gops.train, name))]
-    group = text.split("\ntrain.fitting\n")[1].split("\ntrain.images\n")[0]
+    group = text.split("\ntrain.fitting\n")[1].split("\ntrain.image_sets\n")[0]
     assert re.findall(r"^   (\w+)$", group, re.M) == ["fit_classifier", "predict_logits", "split_batches"]
 
 

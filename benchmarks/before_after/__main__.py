@@ -103,11 +103,11 @@ def table(wanted: list[Case], before: list[list], after: list[list]) -> list[str
             old, new = ([times[part] for times in rounds] for rounds in (olds, news))
             lines.append([case.title, part, *compared(old, new)])
             ratios[part].append(statistics.median(new) / statistics.median(old))
-    for part, found in {**ratios, "all": sum(ratios.values(), [])}.items():
-        if found:
-            slower = sum(ratio > SLOWER for ratio in found)
-            lines.append(["geometric mean", part, "", "", f"{statistics.geometric_mean(found):.3f}",
-                          f"{slower} of {len(found)} are above {SLOWER}"])
+    for part, ratios_of_part in {**ratios, "all": sum(ratios.values(), [])}.items():
+        if ratios_of_part:
+            slower = sum(ratio > SLOWER for ratio in ratios_of_part)
+            lines.append(["geometric mean", part, "", "", f"{statistics.geometric_mean(ratios_of_part):.3f}",
+                          f"{slower} of {len(ratios_of_part)} are above {SLOWER}"])
     return aligned(lines)
 
 

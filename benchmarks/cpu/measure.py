@@ -38,15 +38,15 @@ def peers_of(case: Case) -> dict[str, Callable]:
 
     These are our backends, MXNet's own operators, a CustomOp in NumPy, and torch.
     """
-    found, contract = declared(case.op), registry.get(case.op).op
+    declaration, contract = declared(case.op), registry.get(case.op).op
     attrs = contract.parse(case.attrs)._asdict()
-    formulas = found.in_numpy(attrs)
+    formulas = declaration.in_numpy(attrs)
     runs = {
-        **{backend: ours(case, backend) for backend in found.backends(case.shape)},
-        **found.in_mxnet(attrs, case.shape),
+        **{backend: ours(case, backend) for backend in declaration.backends(case.shape)},
+        **declaration.in_mxnet(attrs, case.shape),
         **mxnet_peers.peers(case.op, case.shape, **case.attrs),
         "numpy": formulas and numpy_peer(formulas, [arg.name for arg in contract.inputs]),
-        "torch": torch and found.in_torch(attrs, len(case.shape)),
+        "torch": torch and declaration.in_torch(attrs, len(case.shape)),
     }
     return {name: chained(run, case.nodes) for name, run in runs.items() if run}
 

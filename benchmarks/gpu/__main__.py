@@ -61,10 +61,10 @@ class Gpu(Benchmark):
         for record in measured["cases"]:
             records.setdefault(record["op"], []).append(record)
         lines = []
-        for op, found in records.items():
-            lines.append([op, str(len(found))])
+        for op, records_of_op in records.items():
+            lines.append([op, str(len(records_of_op))])
             for peer, part in (("copy", "forward"), ("copy", "backward"), ("torch", "both")):
-                speedups = [report.speedup(record, OURS, peer, **self.columns[part]) for record in found]
+                speedups = [report.speedup(record, OURS, peer, **self.columns[part]) for record in records_of_op]
                 ratios = sorted(report.cells(filter(None, speedups), "{:.2f}"), key=float)
                 lines[-1].append(" to ".join(dict.fromkeys([*ratios[:1], *ratios[-1:]])))
         head = ["operator", "cases", "forward, of a copy", "backward, of a copy", "both, of torch"]
@@ -132,9 +132,9 @@ def measure(runner: Runner, case: dict, samples: int) -> dict:
         "times": [],
         "with_launches": [],
     }
-    given = compare.inputs(case)
-    runner.prepare(case, given, compare.before(case))
-    wrong = check(runner, case, given)
+    arrays = compare.inputs(case)
+    runner.prepare(case, arrays, compare.before(case))
+    wrong = check(runner, case, arrays)
     if wrong:
         record["mismatches"][OURS] = wrong
     elif samples:
@@ -142,7 +142,7 @@ def measure(runner: Runner, case: dict, samples: int) -> dict:
         for part, passes in parts.items():
             steps[OURS, part] = lambda passes=passes: [runner.launch(p) for p in passes]
             steps["copy", part] = runner.copier(sum(case["passes"][p]["bytes"] for p in passes))
-        steps.update(peers.steps(case, given))
+        steps.update(peers.steps(case, arrays))
         for (peer, part), (ms, hidden) in timed(runner, steps, samples).items():
             record["times"].append({"peer": peer, "pass": part, "ms": ms})
             if not hidden:
@@ -151,10 +151,10 @@ def measure(runner: Runner, case: dict, samples: int) -> dict:
     return record
 
 
-def check(runner: Runner, case: dict, given: dict) -> str | None:
+def check(runner: Runner, case: dict, arrays: dict) -> str | None:
     """What is wrong with the results, or None."""
     rows = compare.sample(case)
-    wanted = compare.expected(case, given, rows)
+    wanted = compare.expected(case, arrays, rows)
     whole = case["passes"]["forward"]["written"] if rows is None else []
     computed, added = runner.run({name: wanted[name].astype(case["arrays"][name][1]) for name in whole})
     problems = [compare.differs(case, name, array, wanted[name], rows, added.get(name))

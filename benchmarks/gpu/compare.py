@@ -19,8 +19,8 @@ TOLERANCE = {"float16": 2e-3, "float32": 2e-5, "float64": 1e-12}   # shares of t
 
 def inputs(case: dict) -> dict:
     """What the user puts in, head gradient included, and the kernels' tables; name -> array."""
-    given = drawn.draw(case["op"], case["attrs"], case["arrays"], case["classes"], [*case["inputs"], "output_grad"])
-    return {**given, **{name: np.array(values, case["arrays"][name][1]) for name, values in case["tables"].items()}}
+    arrays = drawn.draw(case["op"], case["attrs"], case["arrays"], case["classes"], [*case["inputs"], "output_grad"])
+    return {**arrays, **{name: np.array(values, case["arrays"][name][1]) for name, values in case["tables"].items()}}
 
 
 def before(case: dict) -> dict:
@@ -34,18 +34,18 @@ def before(case: dict) -> dict:
 
 def sample(case: dict) -> Optional[np.ndarray]:
     """Which of the first axis are compared: their numbers in order, or None for all."""
-    shape, found = case["shape"], declared(case["op"])
-    count = max(3, found.COMPARED // math.prod(shape[1:]))
-    if count >= shape[0] or not found.independent(case["attrs"], len(shape)):
+    shape, declaration = case["shape"], declared(case["op"])
+    count = max(3, declaration.COMPARED // math.prod(shape[1:]))
+    if count >= shape[0] or not declaration.independent(case["attrs"], len(shape)):
         return None
     return np.unique(np.append(np.random.RandomState(2).randint(0, shape[0], count), [0, shape[0] - 1]))
 
 
-def expected(case: dict, given: dict, rows: Optional[np.ndarray] = None) -> dict:
+def expected(case: dict, inputs: dict, rows: Optional[np.ndarray] = None) -> dict:
     """Every output and gradient by name, in float64 where they are no integers; of those rows alone."""
     accurate = {}
-    for name in given.keys() - case["tables"].keys():
-        array = part(case, given[name], rows)
+    for name in inputs.keys() - case["tables"].keys():
+        array = part(case, inputs[name], rows)
         accurate[name] = array.astype("float64") if array.dtype.kind == "f" else array
     oracle, attrs = suites.from_tests("oracles").get(case["op"]), types.SimpleNamespace(**case["attrs"])
     arrays = [accurate[name] for name in case["inputs"]]

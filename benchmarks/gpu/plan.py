@@ -19,7 +19,10 @@ PASSES = ("forward", "backward")
 
 
 def make(chosen: Iterable[Case]) -> dict:
-    """The plan of these cases; compiles their kernels. An OpError if one does not compile, or without NVRTC."""
+    """The plan of these cases; compiles their kernels.
+
+    An OpError is raised if one does not compile, or without NVRTC.
+    """
     compiler, programs, entries = nvrtc.Compiler(), {}, []
     for case in chosen:
         op = registry.get(case.op).op
@@ -60,8 +63,8 @@ def _launches(op, case, types, lowered):
     arrays = {t.name: (shapes[t.name], dtypes[variables[t.name]]) for t in op.tensors}
     if op.reads_head_gradient:
         arrays["output_grad"] = arrays["output"]
-    given = record.plan(op, "forward", attrs, shapes, case.dtype).arguments
-    tables = {name: list(values) for name, values in given.items() if isinstance(values, tuple)}
+    arguments = record.plan(op, "forward", attrs, shapes, case.dtype).arguments
+    tables = {name: list(values) for name, values in arguments.items() if isinstance(values, tuple)}
     table_dtypes = record.table_dtypes(op, dtypes)
     arrays.update({name: ((len(values),), table_dtypes[name]) for name, values in tables.items()})
     passes, zeros = {}, []

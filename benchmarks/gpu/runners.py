@@ -38,10 +38,10 @@ def offset(case: dict, name: str) -> int:
 class Runner:
     """Places the arrays of a case on a GPU, by ``to_gpu(array)`` and ``to_cpu(array)``."""
 
-    def prepare(self, case: dict, given: dict[str, np.ndarray], before: dict[str, np.ndarray]) -> None:
+    def prepare(self, case: dict, inputs: dict[str, np.ndarray], before: dict[str, np.ndarray]) -> None:
         """Copy the arrays of a case to the GPU; outputs are filled with NaN bits first."""
         self.case, self.before, self.whole, self.arrays = case, before, {}, {}
-        initial = {**given, **before, **zeros(case)}
+        initial = {**inputs, **before, **zeros(case)}
         for name, (shape, dtype) in case["arrays"].items():
             self.place(name, initial.get(name, np.full(shape, filler(dtype), dtype)))
 
@@ -88,8 +88,8 @@ class CuPy(Runner):
                 module = self.cupy.RawModule(path=str(path))
                 self.functions.update((name, module.get_function(name)) for name in program["kernels"])
 
-    def prepare(self, case: dict, given: dict[str, np.ndarray], before: dict[str, np.ndarray]) -> None:
-        super().prepare(case, given, before)
+    def prepare(self, case: dict, inputs: dict[str, np.ndarray], before: dict[str, np.ndarray]) -> None:
+        super().prepare(case, inputs, before)
         numbers = {"int32": np.int32, "int64": np.int64, "float64": np.float64}   # The kernels take these.
         self.kernels = {}
         for part, planned in case["passes"].items():

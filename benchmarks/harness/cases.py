@@ -21,9 +21,9 @@ LONGEST = 5                   # numbers of an attribute that are in a case's nam
 class Case:
     """An operator at one shape and dtype of its data.
 
-    ``more``: shapes of the inputs that do not follow from the data's. ``label``: the dtype of class indices.
-    ``request``: whether what is computed is written or added to what is there. ``offset``: so many elements behind an
-    aligned address every tensor starts. ``nodes``: how many operators there are in a chain.
+    ``more``: shapes of the inputs that do not follow from the data's. ``label`` is the dtype of class indices.
+    ``request`` says whether what is computed is written or added to what is there. ``offset``: so many elements behind
+    an aligned address every tensor starts. ``nodes`` say how many operators there are in a chain.
     """
     op: str
     shape: tuple
@@ -82,15 +82,15 @@ def with_rows(op: str) -> Declaration:
 
     from . import suites
 
-    found = declared(op)
-    if not found.SMALL:
-        found.TYPICAL = [row(op, case.shapes, case.attrs) for case in suites.get(op).cases]
-        found.SMALL = found.TYPICAL[:1]
-    if not (found.CPU and found.GPU):
+    declaration = declared(op)
+    if not declaration.SMALL:
+        declaration.TYPICAL = [row(op, case.shapes, case.attrs) for case in suites.get(op).cases]
+        declaration.SMALL = declaration.TYPICAL[:1]
+    if not (declaration.CPU and declaration.GPU):
         large = typical(op)
         timed = row(op, large.shapes.values(), large.attrs)
-        found.CPU, found.GPU = found.CPU or [timed], found.GPU or [timed]
-    return found
+        declaration.CPU, declaration.GPU = declaration.CPU or [timed], declaration.GPU or [timed]
+    return declaration
 
 
 def row(op: str, shapes: Iterable[tuple], attrs: dict) -> Row:
@@ -105,10 +105,10 @@ def row(op: str, shapes: Iterable[tuple], attrs: dict) -> Row:
 def on_cpu(ops: Iterable[str], quick: bool = False) -> Iterator[Case]:
     """The cases that are timed beside the peers; the small ones if ``quick``."""
     for op in ops:
-        found = with_rows(op)
-        for one in found.SMALL[:1] if quick else found.CPU:
+        declaration = with_rows(op)
+        for one in declaration.SMALL[:1] if quick else declaration.CPU:
             yield case(op, one)
-        for one in found.CHAINED:
+        for one in declaration.CHAINED:
             yield case(op, one, nodes=NODES)
 
 
@@ -117,8 +117,8 @@ def of_commits(ops: Iterable[str]) -> Iterator[Case]:
     from . import suites
 
     for op in ops:
-        first, found = suites.get(op).cases[0], with_rows(op)
-        for one in (row(op, first.shapes, first.attrs), *found.CPU, *found.COMMITS):
+        first, declaration = suites.get(op).cases[0], with_rows(op)
+        for one in (row(op, first.shapes, first.attrs), *declaration.CPU, *declaration.COMMITS):
             yield case(op, one)
 
 
@@ -135,23 +135,23 @@ def on_gpu(ops: Iterable[str], quick: bool = False) -> Iterator[Case]:
 
 def _small(op: str, dtypes: dict) -> Iterator[Case]:
     """Every row in every dtype that its list covers."""
-    found = with_rows(op)
+    declaration = with_rows(op)
     for dtype in FLOATS:
-        for one in found.TYPICAL:
+        for one in declaration.TYPICAL:
             yield case(op, one, dtype)
     for dtype in INTEGERS:
         if dtype in dtypes["T"]:
-            for one in found.SMALL if found.INTEGERS is None else found.INTEGERS:
+            for one in declaration.SMALL if declaration.INTEGERS is None else declaration.INTEGERS:
                 yield case(op, one, dtype)
-    for one in found.VARIANTS:
+    for one in declaration.VARIANTS:
         yield case(op, one)
-    for one in found.SMALL:
+    for one in declaration.SMALL:
         yield case(op, one, request="add")
         yield case(op, one, offset=1)
         yield case(op, one, "float16", request="add", offset=3)
     if "L" in dtypes:
         for label in LABELS:
-            for one in found.SMALL:
+            for one in declaration.SMALL:
                 yield case(op, one, label=label)
 
 

@@ -15,10 +15,11 @@ from .declaration import Target
 class Benchmark:
     """A command. Derive from it, and exit with what :meth:`main` returns.
 
-    ``module``: as ``python -m`` has it. ``about``: what it does. ``page`` has the lines ``<!-- section:begin -->`` and
-    ``<!-- section:end -->``. ``columns``: the parts that a peer has times of, and what the rows of each have, such as
-    ``{"forward": {"pass": "forward"}}``. A command also has ``records(args)``, which measures; ``title(record)``, the
-    name of a case; ``ours(record)``, the peer that others are compared with; and ``table(measured)``, for the page.
+    ``module``: as ``python -m`` has it. ``about`` is what it does. ``page`` has the lines ``<!-- section:begin -->``
+    and ``<!-- section:end -->``. ``columns`` are the parts that a peer has times of, and what the rows of each have,
+    such as ``{"forward": {"pass": "forward"}}``. A command also has ``records(args)``, which measures;
+    ``title(record)``, the name of a case; ``ours(record)``, the peer that others are compared with; and
+    ``table(measured)``, for the page.
     """
     page = report.README
 
@@ -85,7 +86,7 @@ class Benchmark:
         return 0
 
     def write_page(self, path: str | os.PathLike, page: str | os.PathLike) -> None:
-        """Put a summary of results on a page. A ValueError if the run was quick, or a result wrong."""
+        """Put a summary of results on a page. A ValueError is raised if the run was quick, or a result wrong."""
         measured = results.load(path)
         if measured["quick"]:
             raise ValueError(f"{path} has the results of a --quick run, whose times mean nothing; run without it")
@@ -100,17 +101,17 @@ class Benchmark:
         if args.json and args.json.exists():
             measured["cases"] = results.load(args.json)["cases"]
         cases = {self.title(record): record for record in measured["cases"]}
-        found = []
+        records = []
         for record in self.records(args):
             print(self.text(record), end="\n\n", flush=True)
-            found.append(record)
+            records.append(record)
             cases[self.title(record)] = record
             if args.json:   # A run that is stopped keeps what it has measured.
                 results.save(args.json, {**measured, "cases": list(cases.values())})
         words = {True: "passed", False: "MISSED", None: "-"}
-        verdicts = [[v["case"], v["target"], v["measured"], words[v["passed"]]] for v in self.verdicts(found)]
+        verdicts = [[v["case"], v["target"], v["measured"], words[v["passed"]]] for v in self.verdicts(records)]
         print("\n".join(report.aligned(verdicts) if verdicts else ["no target speaks of these cases"]))
-        wrong = [f"{self.title(record)}: {peer}: {what}" for record in found
+        wrong = [f"{self.title(record)}: {peer}: {what}" for record in records
                  for peer, what in record["mismatches"].items()]
         if wrong:
             print("\nMISMATCH, no figures for:\n" + "\n".join(wrong), file=sys.stderr)

@@ -24,19 +24,19 @@ def draw(op: str, attrs: dict, arrays: dict, classes: dict, names: Iterable[str]
     oracle = oracles.get(op)
     drawn = oracle.draw(attrs, shapes, rng) if hasattr(oracle, "draw") else {}
     drawn.update(declared(op).draw(attrs, shapes, rng))
-    given = {}
+    inputs = {}
     for name in shapes:
         shape, dtype = arrays[name]
         if name in drawn:
-            given[name] = drawn[name].astype(dtype)
+            inputs[name] = drawn[name].astype(dtype)
         elif name in classes:
             ignored = getattr(attrs, "ignore_label", None)
-            given[name] = oracles.draw_labels(rng, shape, classes[name], ignored).astype(dtype)
+            inputs[name] = oracles.draw_labels(rng, shape, classes[name], ignored).astype(dtype)
         elif np.dtype(dtype).kind != "f":
-            given[name] = rng.randint(0 if dtype == "uint8" else -100, 100, shape).astype(dtype)
+            inputs[name] = rng.randint(0 if dtype == "uint8" else -100, 100, shape).astype(dtype)
         else:
-            given[name] = np.resize(rng.standard_normal(min(math.prod(shape), PERIOD)).astype(dtype), shape)
-    return given
+            inputs[name] = np.resize(rng.standard_normal(min(math.prod(shape), PERIOD)).astype(dtype), shape)
+    return inputs
 
 
 def of_case(case) -> dict[str, np.ndarray]:

@@ -29,9 +29,9 @@ def save(path: str | os.PathLike, results: dict) -> None:
 
 def add(path: str | os.PathLike, name: str, row: dict) -> None:
     """Put a row into a file of rows by name, in the place of its old one."""
-    found = load(path) if os.path.exists(path) else {}
-    found[name] = row
-    save(path, dict(sorted(found.items())))
+    rows = load(path) if os.path.exists(path) else {}
+    rows[name] = row
+    save(path, dict(sorted(rows.items())))
 
 
 def dump(results: dict) -> str:

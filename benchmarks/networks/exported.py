@@ -24,10 +24,10 @@ TURNS, SECONDS = 15, 0.15            # turns of every peer, and the seconds of e
 class Exported(Benchmark):
     """A command that times exported networks, in milliseconds for each image.
 
-    ``nets``: their names. ``form``: the files that are exported, "float" or "int8". ``peers``: the output of the first
-    one is expected of the others, within ``tolerance`` of its largest value. ``ways``: of each the ``batch`` of images
-    of a call, the ``threads`` of every peer, or the instruction set ``isa`` that MXNet's oneDNN is limited to. Nothing
-    limits onnxruntime, which is left out then.
+    ``nets``: their names. ``form``: the files that are exported, "float" or "int8". ``peers`` is the output of the
+    first one is expected of the others, within ``tolerance`` of its largest value. ``ways``: of each the ``batch`` of
+    images of a call, the ``threads`` of every peer, or the instruction set ``isa`` that MXNet's oneDNN is limited to.
+    Nothing limits onnxruntime, which is left out then.
     """
     columns = {"each image": {}}
 
@@ -96,7 +96,7 @@ def output(process: turns.Peer, path: pathlib.Path) -> np.ndarray | None:
 def environment(peer: str, threads: int, isa: str | None = None) -> dict[str, str]:
     """The environment of a peer's process: threads, MXNet's engine and glibc's allocator, as its name says.
 
-    ``isa``: the instruction set that MXNet's oneDNN is limited to, by its name there.
+    ``isa`` is the instruction set that MXNet's oneDNN is limited to, by its name there.
 
     MXNet's default is half the processors. TORCHINDUCTOR_FREEZING tells torch.compile that weights are constant, so
     that it converts them to oneDNN's layout once.

@@ -98,15 +98,15 @@ def outputs_of(net: gluon.Block, images: np.ndarray) -> list[np.ndarray]:
     return [output.asnumpy() for output in outputs]
 
 
-def difference(expected: list[np.ndarray], found: list[np.ndarray]) -> float:
+def difference(expected: list[np.ndarray], computed: list[np.ndarray]) -> float:
     """The largest difference of an output, divided by its largest number. Of detections see :func:`of_detections`."""
-    assert [value.shape for value in found] == [value.shape for value in expected]
+    assert [value.shape for value in computed] == [value.shape for value in expected]
     if len(expected) >= 3 and expected[2].shape == (*expected[0].shape[:2], 4):
-        return of_detections(expected, found)
-    return max(float(np.abs(one - other).max() / np.abs(one).max()) for one, other in zip(expected, found))
+        return of_detections(expected, computed)
+    return max(float(np.abs(one - other).max() / np.abs(one).max()) for one, other in zip(expected, computed))
 
 
-def of_detections(expected: list[np.ndarray], found: list[np.ndarray]) -> float:
+def of_detections(expected: list[np.ndarray], computed: list[np.ndarray]) -> float:
     """The difference that four of five rows do not exceed, whatever their order is.
 
     Rounding decides on the order of equal scores, on which of two such boxes stays, and with it on those that they
@@ -117,7 +117,7 @@ def of_detections(expected: list[np.ndarray], found: list[np.ndarray]) -> float:
     for image in range(len(expected[0])):
         ours, theirs = (np.concatenate([value[image].reshape(len(value[image]), -1) / size
                                         for value, size in zip(values, largest)], axis=-1)
-                        for values in (expected, found))
+                        for values in (expected, computed))
         differences = [np.abs(theirs - row).max(axis=-1).min() for row in ours]
         worst = max(worst, float(np.quantile(differences, FOUND_ALIKE)))
     return worst

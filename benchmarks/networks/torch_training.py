@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 from gluonops.darknet import Convolution, activations
-from gluonops.export.torch.registry import snippets
+from gluonops.export.torch.converters import snippets
 from mxnet import gluon
 
 from .training import ANCHORS, CLASSES, RATE, THRESH, draw, make, step_of_detector

@@ -87,8 +87,8 @@ def onnx(net, images, expected, folder) -> dict:
     import onnxruntime
     gops.export.onnx(net, folder / "net.onnx", (1, *images.shape[1:]))
     session = onnxruntime.InferenceSession(str(folder / "net.onnx"), providers=["CPUExecutionProvider"])
-    given = {session.get_inputs()[0].name: images}
-    return compared(lambda: session.run(None, given), expected)
+    feeds = {session.get_inputs()[0].name: images}
+    return compared(lambda: session.run(None, feeds), expected)
 
 
 def int8(net, images, expected, folder) -> dict:

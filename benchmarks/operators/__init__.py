@@ -2,4 +2,4 @@
 
 ``python -m benchmarks.operators`` times the operators beside their peers on the CPU.
 """
-from . import activations, boxes, losses, moves, norms, softmax  # noqa: F401
+from . import activations, box_cases, loss_cases, moves, norms, softmax  # noqa: F401

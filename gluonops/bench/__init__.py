@@ -1,1 +1,1 @@
-"""What ``gluonops bench`` and the repository's ``benchmarks/`` share: MXNet's peers of the operators, and timing."""
+"""The parts that ``gluonops bench`` and the repository's ``benchmarks/`` share: MXNet's peers, cases, and timing."""

@@ -1,4 +1,4 @@
-"""What an operator is measured on: inputs of a typical size, which follow from its contract.
+"""The cases that operators are measured on: inputs of a typical size, which follow from the contract.
 
 The names of the dimensions give the sizes, so a new operator needs no line here. ``_ATTRIBUTES`` and ``_DRAWN`` are for
 the few operators whose default attributes, or plain random inputs, would show nothing.
@@ -36,8 +36,8 @@ class Case:
 def typical(op: str, shape: tuple[int, ...] | None = None) -> Case:
     """The case that an operator, given by its name, is measured on.
 
-    ``shape``: that of its first input. The default follows from the contract. An OpError if the operator refuses it.
-    Attributes that the operator's function has no default for have the contract's.
+    ``shape`` is the shape of the first input. Its default follows from the contract. An OpError is raised if the
+    operator refuses the shape. Attributes without a default in the operator's function get the contract's default.
     """
     contract = registry.get(op).op
     attrs = {**required(op), **_ATTRIBUTES.get(op, {})}
@@ -55,14 +55,14 @@ def typical(op: str, shape: tuple[int, ...] | None = None) -> Case:
 
 
 def required(op: str) -> dict:
-    """The attributes that the function has no default for, with the contract's."""
+    """The attributes without a default in the operator's function, with the contract's default."""
     parameters = inspect.signature(getattr(ops, op)).parameters
     return {attr.name: attr.default for attr in registry.get(op).op.attrs
             if parameters[attr.name].default is inspect.Parameter.empty}
 
 
 def _typical_ndim(contract):
-    """How many dimensions the first input has: a group stands for an image's, or for a batch of rows."""
+    """The number of dimensions of the first input. A group stands for those of an image, or for a batch of rows."""
     pattern = contract.rules[0].first
     single = [term for term in pattern if not isinstance(term, Group)]
     if len(single) == len(pattern):
@@ -77,7 +77,7 @@ def _size(dim, sizes):
 
 
 def draw(case: Case, rng: np.random.RandomState) -> list[np.ndarray]:
-    """Random inputs in the contract's order: class indices where it says so, else normal numbers."""
+    """Random inputs in the contract's order: class indices where the contract says so, else normal numbers."""
     contract = registry.get(case.op).op
     values = contract.parse(case.attrs)
     drawn = _DRAWN[case.op](values, case.shapes, rng) if case.op in _DRAWN else {}

@@ -9,8 +9,8 @@ import mxnet as mx
 def peers(op: str, shape: tuple[int, ...], **attrs) -> dict[str, Callable]:
     """The peers of an operator, given by its name, the shape of its data and its attributes.
 
-    Returns a dict of name -> ``run(F, *inputs)``, with ``F`` ``mx.nd`` or ``mx.sym``, which computes the same as the
-    operator; empty if MXNet has no such operator. Only reorg and tile read the shape.
+    Returns a dict from names to functions ``run(F, *inputs)`` that compute the same as the operator. ``F`` is ``mx.nd``
+    or ``mx.sym``. The dict is empty if MXNet has no such operator. Only reorg and tile read the shape.
     """
     return _PEERS[op](shape, **attrs) if op in _PEERS else {}
 
@@ -21,7 +21,7 @@ def _cross_entropy(shape):
 
 
 def _gelu(shape, approximation="erf"):
-    """MXNet has no other approximation."""
+    """GELU. MXNet has only one of the approximations."""
     return {"mxnet": lambda F, data: F.LeakyReLU(data, act_type="gelu")} if approximation == "erf" else {}
 
 
@@ -32,7 +32,7 @@ def _tile(shape, tiles=2, axis=-1):
 
 
 def _reorg(shape, stride=2, mode="darknet"):
-    """MXNet has one of the three layouts; the others need one more permutation."""
+    """Reorg. MXNet has one of the three layouts, and the others need one more permutation."""
     batch, channels, height, width = shape
     s = stride
     larger = batch, channels * s**2, height // s, width // s

@@ -1,4 +1,4 @@
-"""Timing: one step, the steps of all peers in turn so that noise affects all alike, and the comparison of results."""
+"""Times the steps of all peers in turn, so that noise affects all of them alike, and compares results."""
 from __future__ import annotations
 
 import contextlib
@@ -25,7 +25,7 @@ class MXNet:
         self.grad_out = head_gradient(output.shape, mx.nd.array).as_in_context(output.context).astype(output.dtype)
 
     def forward(self) -> dict[str, float]:
-        """Seconds of a call that is not recorded, including freeing its output, as in a user's loop."""
+        """The seconds that a call takes which is not recorded. Freeing its output counts, as in a user's loop."""
         start = now()
         output = self.function(*self.inputs)
         output.wait_to_read()
@@ -34,7 +34,7 @@ class MXNet:
         return {"forward": now() - start}
 
     def train(self) -> dict[str, float]:
-        """Seconds of backward, and of a recorded forward and backward."""
+        """The seconds of a backward pass, and of a recorded forward and a backward pass together."""
         start = now()
         with autograd.record():
             output = self.function(*self.inputs)
@@ -47,7 +47,7 @@ class MXNet:
         return {"backward": end - middle, "both": end - start}
 
     def results(self) -> tuple[np.ndarray, np.ndarray]:
-        """(output, gradient of the data) in NumPy."""
+        """The output, and the gradient of the data, in NumPy."""
         with autograd.record():
             output = self.function(*self.inputs)
         output.backward(self.grad_out)
@@ -55,9 +55,10 @@ class MXNet:
 
 
 def head_gradient(shape: tuple[int, ...], convert: Callable) -> Any:
-    """The head gradient. For images and rows: small random integers, so that sums are exact and a wrong order shows.
+    """The head gradient: the gradient of the output, with which a backward pass begins.
 
-    For losses it is 1, as SoftmaxOutput assumes.
+    For images and rows it has small random integers, so that sums are exact and a wrong order is noticed. For losses it
+    is 1, as SoftmaxOutput assumes.
     """
     if len(shape) < 2:
         return convert(np.ones(shape or (), np.float32))
@@ -65,9 +66,10 @@ def head_gradient(shape: tuple[int, ...], convert: Callable) -> Any:
 
 
 def interleaved(steps: list[tuple[Hashable, Callable]], samples: int, seconds: float) -> dict[tuple, list[float]]:
-    """Call every step ``samples`` times, in turn, or fewer (at least 5) if it has used up ``seconds``.
+    """Call all steps in turn, each ``samples`` times. A step that has used up ``seconds`` is called 5 times or more.
 
-    ``steps``: keys, and functions that return a dict of part -> seconds. Returns milliseconds by key and part.
+    ``steps`` are pairs of a key and a function, which returns the seconds of each part. The result has milliseconds by
+    key and part.
     """
     times = {}
     spent = [0.0] * len(steps)
@@ -102,7 +104,7 @@ def summary(values: list[float]) -> tuple[float, float, float, int]:
 
 
 def differs(got: np.ndarray, expected: np.ndarray, tolerance: float, what: str) -> str | None:
-    """How ``got`` differs from ``expected``, or None."""
+    """A sentence about how ``got`` differs from ``expected``, or None if it does not."""
     if got.shape != expected.shape:
         return f"{what} has shape {got.shape}; expected {expected.shape}"
     largest = max(abs(float(expected.max())), abs(float(expected.min())))
@@ -117,6 +119,6 @@ def differs(got: np.ndarray, expected: np.ndarray, tolerance: float, what: str) 
 
 
 def give_back() -> None:
-    """Return the memory that a tuned malloc keeps to the system: the next case may need blocks of other sizes."""
+    """Give the memory that a tuned malloc keeps back to the system. The next case may need blocks of other sizes."""
     with contextlib.suppress(AttributeError):   # only glibc has malloc_trim
         ctypes.CDLL(None).malloc_trim(0)

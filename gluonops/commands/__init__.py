@@ -1,1 +1,1 @@
-"""The commands. ``cli.py`` has their arguments; each runs in a file of its own."""
+"""The commands. ``cli.py`` defines their arguments, and each command runs in a module of its own."""

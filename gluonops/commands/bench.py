@@ -26,7 +26,7 @@ SAMPLES = 15
 
 
 def run(args: argparse.Namespace) -> None:
-    """Measure, print, and write; an OpError if a result is wrong."""
+    """Measure the operators, and print and write the times. An OpError is raised if a result is wrong."""
     if args.output:
         files.check_writable("bench", args.output)
     names = [registry.get(name).op.name for name in args.op or ops.list()]
@@ -49,9 +49,10 @@ def run(args: argparse.Namespace) -> None:
 def measure(case: Case, dtype: str, context: mx.Context, seconds: float) -> dict:
     """Time an operator and its peers, after comparing their results.
 
-    ``seconds``: for each peer and pass. Returns JSON: ``op``, ``shape``, ``backend``; ``wrong``, the error in our
-    result, or None; ``differ``, by peer, the difference of its result, or why it cannot run; and ``times``, a row for
-    each peer and pass with the median in milliseconds, its quartiles, and the ratio of its median to ours.
+    ``seconds`` is the time limit for each peer and pass. The result can be written as JSON. It has ``op``, ``shape``
+    and ``backend``. ``wrong`` is the error in our result, or None. ``differ`` says, for each peer, how its result
+    differs, or why it cannot run. ``times`` has a row for each peer and pass, with the median in milliseconds, the
+    quartiles, and the ratio of its median to ours.
     """
     inputs = _inputs(case, dtype, context)
     shape = inputs[0].shape
@@ -84,7 +85,7 @@ def measure(case: Case, dtype: str, context: mx.Context, seconds: float) -> dict
 
 
 def _inputs(case, dtype, context):
-    """The inputs as NDArrays, the first with a gradient: ``dtype`` for the data, float32 for labels."""
+    """The inputs as NDArrays, of which the first has a gradient. Data are of type ``dtype``, and labels are float32."""
     contract = registry.get(case.op).op
     variables = contract.type_vars(contract.parse(case.attrs))
     arrays = [mx.nd.array(values, context, dtype if variables[arg.name] == "T" else "float32")
@@ -94,7 +95,7 @@ def _inputs(case, dtype, context):
 
 
 def _first(function, attrs):
-    """The first output of our operator, of NDArrays."""
+    """The first output of our operator for NDArrays."""
     def called(*inputs):
         result = function(*inputs, **attrs)
         return result[0] if isinstance(result, (tuple, list)) else result
@@ -102,7 +103,7 @@ def _first(function, attrs):
 
 
 def _in_builtin(function):
-    """The same function in the builtin backend."""
+    """A function that runs another one in the builtin backend."""
     def called(*inputs):
         with backend("builtin"):
             return function(*inputs)
@@ -110,7 +111,7 @@ def _in_builtin(function):
 
 
 def _differences(runners, inputs, tolerance):
-    """Peer -> how its result differs from the builtin backend's in float32, or float64 for float64 data."""
+    """For each peer, how its result differs from that of the builtin backend in float32, or float64 for float64."""
     inputs = [array.astype("float32") if array.dtype == np.float16 else array for array in inputs]
     inputs[0].attach_grad()
     reference = timing.MXNet(runners["builtin"].function, inputs).results()

@@ -23,9 +23,9 @@ from ..version import __version__
 from . import completion, kinds, net_arguments
 from .examples import EXAMPLES
 
-# What a user comes for. The help lists the commands under these titles, and the README and the site have the same ones.
+# The three reasons why users come. The help lists the commands under these titles, as the README and the site do.
 DOORS = KEEP, BUILD, TAKE = "Keep it running", "Build with it", "Take it with you"
-# The commands that MXNet is not imported for: it takes seconds, and they only read files.
+# The commands for which MXNet is not imported. Importing it takes seconds, and these commands only read files.
 WITHOUT_MXNET = ("files",)
 # The command runs it as a file, because importing its package needs MXNet.
 FORMATS = pathlib.Path(__file__).parents[1] / "data" / "formats.py"
@@ -63,7 +63,8 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _explained(error: Exception, args: argparse.Namespace) -> str:
-    """One line for an exception: with the command that exports the net below a head that cannot be exported."""
+    """One line for an exception. If a head cannot be exported, the line has the command that exports the net below it.
+    """
     outputs = getattr(error, "outputs", ())
     if not outputs:
         return doctor.explain(error)
@@ -158,7 +159,7 @@ def _add_files(add: Callable) -> None:
                        "archive; or a file that ends in .params or .rec")
     files.add_argument("target", nargs="?", help="for convert: what to write")
     files.add_argument("--epoch", type=int, metavar="N", help="number of the parameter file (default: the highest)")
-    files.set_defaults(check=_check_files)
+    files.set_defaults(module="mxnet_files", check=_check_files)
 
 
 def _check_files(args: argparse.Namespace) -> None:
@@ -199,6 +200,7 @@ def _add_anchors(add: Callable) -> None:
     anchors.add_argument("--stride", type=int, default=32, help="pixels per grid cell (default: 32)")
     anchors.add_argument("--seed", type=int, default=0, help="seed of the first centres (default: 0)")
     anchors.add_argument("-o", "--output", metavar="FILE", help="plot boxes and anchors: .png, .svg or .pdf")
+    anchors.set_defaults(module="find_anchors")
 
 
 def _add_bench(add: Callable) -> None:
@@ -223,10 +225,13 @@ def _check_bench(args: argparse.Namespace) -> None:
 
 
 def _run(args: argparse.Namespace) -> int | None:
-    """Check the arguments, then import the package and run the command. Only one that finds a fault returns a code."""
+    """Check the arguments, then import the package and run the command.
+
+    A command returns an exit code only if it has found something wrong.
+    """
     if hasattr(args, "check"):
         args.check(args)
-    if args.module in WITHOUT_MXNET:
+    if args.command in WITHOUT_MXNET:
         sys.modules.setdefault("mxnet", None)   # The package is imported as where MXNet is not installed.
     return importlib.import_module(f"gluonops.commands.{args.module}").run(args)
 

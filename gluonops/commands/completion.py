@@ -1,4 +1,5 @@
-"""``gluonops completion``: a script for the shell. Like all that the command imports at its start it needs no MXNet."""
+"""``gluonops completion`` prints a script for the shell. Like all modules that the command imports first, this one
+needs no MXNet."""
 from __future__ import annotations
 
 import argparse

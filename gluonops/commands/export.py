@@ -16,7 +16,7 @@ import numpy as np
 
 from .. import export
 from ..contract.errors import OpError
-from ..export.files import shapes_of_inputs
+from ..export.symbol_files import shapes_of_inputs
 from ..export.torch.write import port
 from ..io.files import check_writable, made_folder, replace
 from ..io.optional import require
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> None:
 
 @contextlib.contextmanager
 def noted() -> Iterator[list[str]]:
-    """Within it, ExportWarnings are not printed. When it ends, the list has their texts."""
+    """Collect the texts of ExportWarnings in a list instead of printing them. It is filled when the context ends."""
     notes = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", export.ExportWarning)
@@ -52,19 +52,20 @@ def noted() -> Iterator[list[str]]:
 
 def report(args: argparse.Namespace, written: list[str], differences: list[tuple[str, export.Difference]],
            notes: list[str], further: dict[str, Any]) -> None:
-    """Print the paths, each difference with the name of its file, and the notes; as JSON with what is ``further``."""
+    """Print the paths, each difference with the name of its file, and the notes. JSON has the ``further`` entries."""
     if args.json:
         print(json.dumps({"written": written, "notes": notes, **further, "differences": [
             {"file": name, **difference._asdict()} for name, difference in differences]}, indent=2))
         return
-    found = [f"{name}, {difference}" for name, difference in differences]
-    print("\n".join([*written, *found, *(f"note: {note}" for note in notes)]))
+    findings = [f"{name}, {difference}" for name, difference in differences]
+    print("\n".join([*written, *findings, *(f"note: {note}" for note in notes)]))
 
 
 def _write(args):
-    """Write symbol JSON and parameters to ``args.target``, and the other formats, all that agree with MXNet or none.
+    """Write symbol JSON and parameters to ``args.target``, and the other formats.
 
-    Returns the paths, and each difference with the name of the file.
+    All files are compared with MXNet first. If one does not agree, none is written. Returns the paths, and each
+    difference with the name of the file.
     """
     made, differences = {}, []   # path -> where it is until all are compared
     with contextlib.ExitStack() as stack:
@@ -73,9 +74,9 @@ def _write(args):
             written = export.rewrite(args.source, beside, args.backend, args.fold_batch_norm, args.inference,
                                      args.epoch, args.pad_channels, args.split_channels, args.data_shape,
                                      args.outputs)
-            found = {os.path.join(os.path.dirname(args.target), os.path.basename(path)): path for path in written}
-            check_writable("export.rewrite", *found)
-            made.update(found)
+            copies = {os.path.join(os.path.dirname(args.target), os.path.basename(path)): path for path in written}
+            check_writable("export.rewrite", *copies)
+            made.update(copies)
             differences += _compared(args, beside)
         if args.onnx is not None:
             check_writable("export.onnx", args.onnx)
@@ -83,9 +84,9 @@ def _write(args):
             export.onnx(args.source, beside, args.data_shape, False if args.fixed_batch else None,
                         fold_batch_norm=args.fold_batch_norm, epoch=args.epoch, opset=args.opset, outputs=args.outputs)
             differences += _compared(args, beside)
-        ported, found = ([], []) if args.torch is None else port(args.source, args.torch, args.data_shape, args.epoch,
+        ported, apart = ([], []) if args.torch is None else port(args.source, args.torch, args.data_shape, args.epoch,
                                                                  args.training, args.force, args.outputs)
-        differences += [(os.path.join(args.torch, "net.py"), one) for one in found]
+        differences += [(os.path.join(args.torch, "net.py"), one) for one in apart]
         replace("export", {path: functools.partial(os.replace, beside) for path, beside in made.items()})
     return [*made, *(os.path.join(args.torch, os.path.basename(path)) for path in ported)], differences
 
@@ -96,7 +97,7 @@ def _compared(args, path):
 
 
 def _beside(stack, path):
-    """The path of a file of this name in a folder beside it, which is removed when the stack is left."""
+    """The path of a file of the same name in a temporary folder beside it, which is removed at the end."""
     folder = stack.enter_context(tempfile.TemporaryDirectory(dir=os.path.dirname(path) or ".", prefix=".export-"))
     return os.path.join(folder, os.path.basename(path))
 
@@ -115,14 +116,14 @@ def _quantize(args):
                       f"Pass both, such as --data-shape 1,3,224,224 {PREPROCESSING}; or call gluonops.export.quantize "
                       "with arrays") from error
     data = calibration_images(args.calibrate, shape, preprocessing)
-    given = {name: getattr(args, name) for name in QUANTIZE_OPTIONS}
-    options = {name: value for name, value in given.items() if value is not None}
+    typed = {name: getattr(args, name) for name in QUANTIZE_OPTIONS}
+    options = {name: value for name, value in typed.items() if value is not None}
     return export.quantize(args.source, args.target, data, onnx=args.onnx, epoch=args.epoch, opset=args.opset,
                            outputs=args.outputs, **options)
 
 
 def _image_shape(model, data_shape):
-    """The shape of the only input. An OpError if there are several."""
+    """The shape of the only input. An OpError is raised if there are several."""
     shapes = shapes_of_inputs("export", model.graph, model.parameters, model.inputs, data_shape)
     images = [shape for name, shape in shapes.items() if name not in model.labels()]
     if len(images) != 1:
@@ -132,10 +133,10 @@ def _image_shape(model, data_shape):
 
 
 def calibration_images(folder: str, shape: tuple[int, ...], preprocessing: dict[str, Any] | None) -> np.ndarray:
-    """The images of a folder and its subfolders, as a net's input of a shape: float32, at most 128 of them.
+    """At most 128 images of a folder and its subfolders, as the input of a net: float32, of the given shape.
 
-    ``preprocessing``: what the net notes, or the user says: values of :class:`gluonops.export.Preprocessing`. Raises
-    OpError: there is no image, or the net does not say how images become its input.
+    ``preprocessing`` has the values of :class:`gluonops.export.Preprocessing`, from the net or from the user. An
+    OpError is raised if there is no image, or if it is not known how images become the input of the net.
     """
     from ..data.images import image_files, progress, read_image  # here: it needs MXNet
 
@@ -159,7 +160,7 @@ def _image_size(shape, prepare):
 
 
 def _plain(result: export.Quantized | None) -> dict[str, Any]:
-    """What JSON shows of a quantized net."""
+    """The facts about a quantized net that JSON shows."""
     if result is None:
         return {}
     layers = [{**dataclasses.asdict(layer), "int8": layer.is_quantized} for layer in result.layers]

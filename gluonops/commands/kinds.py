@@ -1,4 +1,4 @@
-"""What the text of an argument is turned into; argparse calls these."""
+"""Functions that argparse calls to convert the text of an argument into a value."""
 from __future__ import annotations
 
 import argparse
@@ -28,9 +28,9 @@ def named_sizes(text: str) -> tuple[str | None, tuple[int, ...]]:
 
 
 def name_shapes(args: argparse.Namespace) -> None:
-    """Make of all options --data-shape what the functions of gluonops.export take: a shape, or a dict, or None."""
-    given = args.data_shape or []
-    names = [name for name, _ in given]
-    if len(given) > 1 and (None in names or len(set(names)) < len(names)):
+    """Join all options ``--data-shape`` to what the functions of gluonops.export take: a shape, a dict, or None."""
+    pairs = args.data_shape or []
+    names = [name for name, _ in pairs]
+    if len(pairs) > 1 and (None in names or len(set(names)) < len(names)):
         args.parser.error("--data-shape several times: name each input once, as in --data-shape left=1,3,32,32")
-    args.data_shape = given[0][1] if names == [None] else dict(given) or None
+    args.data_shape = pairs[0][1] if names == [None] else dict(pairs) or None

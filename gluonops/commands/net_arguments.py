@@ -90,9 +90,9 @@ def _check_export(args: argparse.Namespace) -> None:
 
 
 def _check_int8(args: argparse.Namespace) -> None:
-    given = [name for name in ("calibrate", "preprocessing", *QUANTIZE_OPTIONS) if getattr(args, name) is not None]
-    if given and not args.int8:
-        args.parser.error(f"--{given[0].replace('_', '-')} goes with --int8")
+    typed = [name for name in ("calibrate", "preprocessing", *QUANTIZE_OPTIONS) if getattr(args, name) is not None]
+    if typed and not args.int8:
+        args.parser.error(f"--{typed[0].replace('_', '-')} goes with --int8")
     if not args.int8:
         return
     if args.torch is not None:
@@ -134,7 +134,7 @@ def add_viz(add: Callable) -> None:
 
 
 def _check_viz(args: argparse.Namespace) -> None:
-    """Tell the picture and the nodes apart, which have one option: the picture's name has its format at the end."""
+    """Tell the picture and the nodes apart, which share one option. The picture is the one that ends in a format."""
     pictures = [name for name in args.output if name.lower().endswith(PICTURES)] or args.output[:1]
     args.outputs = [name for name in args.output if name not in pictures]
     args.output = pictures[-1]
@@ -148,7 +148,7 @@ def _add_detection(command: argparse.ArgumentParser) -> None:
 
 
 def _add_resize(command: argparse.ArgumentParser) -> None:
-    """The options of how an image gets the net's size."""
+    """Add the options that say how an image gets the size of the net's input."""
     group = command.add_mutually_exclusive_group()
     group.add_argument("--resize", action="store_const", const="stretch",
                        help="stretch images to the net's size, as AlexeyAB's Darknet does; the default of his cfgs")
@@ -171,14 +171,14 @@ def add_convert(add: Callable) -> None:
                          help="text file with one class name per line, to store in the files")
     _add_detection(convert)
     _add_resize(convert)
-    convert.set_defaults(check=_check_convert)
+    convert.set_defaults(module="from_darknet", check=_check_convert)
 
 
 def _check_convert(args: argparse.Namespace) -> None:
-    given = [f"--{name}" for name in DETECTION if getattr(args, name) is not None]
-    if given and not args.detections:
-        verb = "goes" if len(given) == 1 else "go"
-        args.parser.error(f"{' and '.join(given)} {verb} with --detections")
+    typed = [f"--{name}" for name in DETECTION if getattr(args, name) is not None]
+    if typed and not args.detections:
+        verb = "goes" if len(typed) == 1 else "go"
+        args.parser.error(f"{' and '.join(typed)} {verb} with --detections")
 
 
 def add_on_images(add: Callable, debug: argparse.ArgumentParser) -> None:

@@ -19,7 +19,7 @@ from ..io.progress import layers, over
 
 
 class Task(NamedTuple):
-    """What tells the two commands apart: their nets, the text of the progress bar, and what is found in an image."""
+    """What differs between the two commands: the nets, the text of the progress bar, and the results for an image."""
 
     net: type
     doing: str
@@ -33,13 +33,14 @@ def run(args: argparse.Namespace) -> None:
     where, task = args.command, TASKS[args.command]
     net, images = _load_net(args, where, task.net)
     paths = _output_paths(args.output, images, where)
-    found = {image: task.find(net, image, args) for image in over(images, task.doing, "image")}
+    results_of = {image: task.find(net, image, args) for image in over(images, task.doing, "image")}
     rows = []
-    for image, results in found.items():
+    for image, results in results_of.items():
         drawn = {"output": paths[image]} if image in paths else {}
         rows.append({"image": image, **drawn, task.key: [result.as_dict() for result in results]})
     text = json.dumps(rows, indent=2)
-    savers = {path: functools.partial(_draw, net, image, found[image], _format(path)) for image, path in paths.items()}
+    savers = {path: functools.partial(_draw, net, image, results_of[image], _format(path))
+              for image, path in paths.items()}
     if args.json not in (None, "-"):
         savers[args.json] = lambda temporary: pathlib.Path(temporary).write_text(text + "\n", encoding="utf-8")
     for path in savers:
@@ -49,7 +50,7 @@ def run(args: argparse.Namespace) -> None:
     if args.json == "-":
         print(text)
         return
-    for image, results in found.items():
+    for image, results in results_of.items():
         print("\n".join(task.lines(image, results)))
     if args.output:
         print(f"drawn into {args.output}")
@@ -57,9 +58,9 @@ def run(args: argparse.Namespace) -> None:
 
 def _detections(image: str, detections: Sequence[export.Detection]) -> Iterator[str]:
     yield f"{image}: {len(detections)} found"
-    width = max((len(found.name) for found in detections), default=0)
-    for found in detections:
-        yield f"  {found.name:{width}}  {found.score:.2f}  at " + " ".join(f"{side:.0f}" for side in found.box)
+    width = max((len(one.name) for one in detections), default=0)
+    for one in detections:
+        yield f"  {one.name:{width}}  {one.score:.2f}  at " + " ".join(f"{side:.0f}" for side in one.box)
 
 
 def _predictions(image: str, predictions: Sequence[export.Prediction]) -> Iterator[str]:
@@ -77,10 +78,12 @@ TASKS = {
 
 
 def _load_net(args: argparse.Namespace, where: str, kind: type) -> tuple[Any, dict[str, str]]:
-    """The net that the arguments name, which is of the class ``kind``, and the images, as :func:`_images` returns them.
+    """The net that the arguments name, and the images, as :func:`_images` returns them.
 
-    An OpError if the first argument names no net, the net cannot be loaded, it is for the other command, or a folder
-    has no images.
+    ``kind`` is the class that the net must have.
+
+    An OpError is raised if the first argument names no net, the net cannot be loaded, it is for the other command, or a
+    folder has no images.
     """
     path, weights, sources = _split(args, where)
     if not sources:
@@ -99,7 +102,7 @@ def _load_net(args: argparse.Namespace, where: str, kind: type) -> tuple[Any, di
 
 
 def _split(args, where):
-    """(path, weights or None, images)."""
+    """Split the words of the command into (path, weights or None, images)."""
     first, *rest = args.words
     if (args.cfg is None) != (args.weights is None):
         args.parser.error("--cfg and --weights go together")
@@ -117,10 +120,10 @@ def _split(args, where):
 
 
 def _images(sources: Sequence[str]) -> dict[str, str]:
-    """The images that files and folders are: the path of each, and its path in a folder of pictures.
+    """The images that files and folders stand for: the path of each, and its relative path in a folder of pictures.
 
-    The second is the path in the folder that was named. Where two images would share it, it is that in the folder which
-    all have in common.
+    The relative path counts from the folder that was named. If two images would get the same one, it counts from the
+    folder that all images have in common.
     """
     names = {}
     for source in sources:
@@ -134,10 +137,10 @@ def _images(sources: Sequence[str]) -> dict[str, str]:
 
 
 def _output_paths(output: str | None, images: Mapping[str, str], where: str) -> dict[str, str]:
-    """The picture to write for each image; empty without ``output``, which is a picture for one image, or a folder.
+    """The picture to write for each image. ``output`` is the picture of the only image, or a folder, or None for none.
 
-    An OpError if a picture has no format, would replace an image or another picture, or ``output`` is one for several
-    images.
+    An OpError is raised if a picture has no format, would replace an image or another picture, or ``output`` is one for
+    several images.
     """
     if output is None:
         return {}
@@ -167,12 +170,12 @@ def _picture_name(name):
 
 
 def _format(path):
-    """Pillow's name for the format of a file's extension; None if it cannot write it."""
+    """Pillow's name of the format that a file's extension stands for. None if Pillow cannot write it."""
     image = require("PIL.Image", "export.draw")
     name = image.registered_extensions().get(pathlib.Path(path).suffix.lower())
     return name if name in image.SAVE else None
 
 
 def _draw(net: Any, image: str, results: Sequence[Any], picture_format: str, path: str) -> None:
-    """Draw what is found in an image, and save the picture under a temporary name."""
+    """Draw the results for an image, and save the picture under a temporary name."""
     net.draw(image, results).save(path, format=picture_format)

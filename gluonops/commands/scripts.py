@@ -43,11 +43,11 @@ def _training(args: argparse.Namespace) -> tuple[str, list[str]]:
 
 def _validation(args: argparse.Namespace) -> tuple[str, list[str]]:
     """The script that measures a net, and its arguments: NET [DATA], or CFG WEIGHTS [DATA]."""
-    given = _leading(args.rest)
-    names = ["--net", *(["--weights"] if given and given[0].endswith(".cfg") else []), "--data"]
-    if len(given) > len(names):
-        args.parser.error(f"unrecognized arguments: {given[len(names)]}")
-    return "evaluate", [*itertools.chain.from_iterable(zip(names, given)), *args.rest[len(given):]]
+    positional = _leading(args.rest)
+    names = ["--net", *(["--weights"] if positional and positional[0].endswith(".cfg") else []), "--data"]
+    if len(positional) > len(names):
+        args.parser.error(f"unrecognized arguments: {positional[len(names)]}")
+    return "evaluate", [*itertools.chain.from_iterable(zip(names, positional)), *args.rest[len(positional):]]
 
 
 def _leading(words: Sequence[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""``gluonops ops``: the support table of the operators, as text for a terminal and as data; in Markdown for the pages.
+"""``gluonops ops`` prints the support table of the operators, as text or as JSON. The pages have it in Markdown.
 
 Everything in it comes from the contracts.
 """
@@ -45,9 +45,10 @@ def _blocks() -> dict[str, type]:
 
 
 def _meant(name: str) -> str:
-    """The operator that a name means, or the layer or loss that is no operator's own. An OpError if there is none.
+    """The operator that a name means, or the layer or loss that does not belong to an operator.
 
-    A layer or loss may be named with or without ``nn.`` or ``loss.``, and in snake_case: FocalLoss or focal_loss.
+    A layer or loss may be named with or without ``nn.`` or ``loss.``, and in snake_case: FocalLoss or focal_loss. An
+    OpError is raised if there is none of this name.
     """
     entries, blocks = registry.entries(), _blocks()
     if name in entries:
@@ -60,13 +61,13 @@ def _meant(name: str) -> str:
                   _similar(name, [*entries, *blocks]) or "gluonops ops lists all of them")
 
 
-def _similar(name: str, known: list[str]) -> str:
+def _similar(name: str, names: list[str]) -> str:
     """A sentence with the names that have this one as a part, or with the one that is most like it, or ""."""
-    parts = [full for full in known if _plain(name) in _plain(full)]
+    parts = [full for full in names if _plain(name) in _plain(full)]
     if parts:
         return f"These have it in their names: {', '.join(parts)}"
     spellings = {}
-    for full in reversed(known):   # The first of two with one spelling counts.
+    for full in reversed(names):   # The first of two with one spelling counts.
         spellings.update({_plain(full): full, _plain(full.rpartition(".")[2]): full})
     meant = perhaps(_plain(name), spellings)
     return re.sub("'(.*)'", lambda match: repr(spellings[match[1]]), meant)
@@ -77,7 +78,7 @@ def _plain(name: str) -> str:
 
 
 def described(name: str) -> dict:
-    """What is shown of a layer or a loss that is no operator's own."""
+    """What is shown of a layer or a loss that does not belong to an operator."""
     block = _blocks()[name]
     summary, _, _ = inspect.getdoc(block).partition("\n\n")
     return {"layer": f"{name}{_signature(block)}", "summary": " ".join(summary.split())}
@@ -112,7 +113,7 @@ def _row(entry: registry.Entry) -> dict:
 
 
 def _layer(entry: registry.Entry) -> str:
-    """``nn.Reorg``: the class in ``gluonops.nn`` or ``gluonops.loss`` that the operator's block.py defines."""
+    """The class in ``gluonops.nn`` or ``gluonops.loss`` that an operator's block.py defines, such as ``nn.Reorg``."""
     for name, block in _blocks().items():
         if block.__module__ == f"gluonops.ops.{entry.op.name}.block":
             return name
@@ -131,7 +132,7 @@ def _arguments(entry: registry.Entry) -> str:
 
 
 def _backends(op: Op) -> str:
-    """``custom with CUDA, native, builtin``, and the reason if a kernel is missing."""
+    """The backends, such as ``custom with CUDA, native, builtin``, and the reason if a kernel is missing."""
     custom = "custom" if "kernel.cu" in op.unsupported else "custom with CUDA"
     native = [] if "kernel.cc" in op.unsupported else ["native"]
     reasons = [f"no {kind} kernel: {op.unsupported[file]}"
@@ -140,7 +141,7 @@ def _backends(op: Op) -> str:
 
 
 def _dtypes(op: Op) -> str:
-    """``data: float16/32/64; label: ...``: the dtypes of the inputs. Inputs with one type variable are together."""
+    """The dtypes of the inputs, such as ``data: float16/32/64; label: ...``. Inputs of the same type are together."""
     type_vars = op.type_vars(op.parse({}))
     inputs = {variable: ", ".join(arg.name for arg in op.inputs if type_vars[arg.name] == variable)
               for variable in op.types}
@@ -148,7 +149,7 @@ def _dtypes(op: Op) -> str:
 
 
 def short(dtypes: tuple) -> str:
-    """``("float16", "float32", "uint8")`` -> ``float16/32, uint8``."""
+    """Dtypes in short: ``("float16", "float32", "uint8")`` becomes ``float16/32, uint8``."""
     groups = {}
     for dtype in dtypes:
         word, bits = re.fullmatch(r"([a-z]+)(\d*)", dtype).groups()
@@ -166,7 +167,8 @@ def _gradient(op: Op) -> str:
 
 
 def _condition(op: Op, arg: Arg) -> str:
-    """`` with sparse_label=False``: the switch that gives the input a gradient. Empty if it has one by default."""
+    """The switch that gives an input a gradient, such as `` with sparse_label=False``. It is empty if the input has a
+    gradient by default."""
     defaults = op.parse({})
     if isinstance(arg.gradient, bool) or arg.has_gradient(defaults):
         return ""
@@ -196,9 +198,9 @@ def _family(block: type) -> str:
 
 
 def families() -> str:
-    """The operators in Markdown: a table for each family, whose rows link to the docstrings that the pages are made of.
+    """The operators in Markdown: a table for each family. A row links to the docstring that the page is made of.
 
-    ``docs/conf.py`` makes links to the pages of them.
+    ``docs/conf.py`` turns these links into links to the pages.
     """
     tables = []
     for family in FAMILIES:
@@ -213,7 +215,7 @@ def families() -> str:
 
 
 def terminal(width: int, names: list[str] | None) -> str:
-    """:func:`rows` as text with a paragraph for each, for a terminal of ``width`` columns, at least 40."""
+    """The result of :func:`rows` as text, a paragraph for each row, for a terminal of at least 40 columns."""
     return "\n\n".join(_paragraph(row["op"], {**row, "layer": row["layer"] + row["arguments"]}, HEADINGS, width)
                        for row in rows(names))
 
@@ -228,9 +230,9 @@ def _paragraph(name: str, cells: dict, headings: dict[str, str], width: int) -> 
 
 
 def replace(text: str, name: str, table: str) -> str:
-    """Markdown with a table between its two markers, ``<!-- name:begin -->`` and ``<!-- name:end -->``.
+    """Put a table into Markdown, between its two markers ``<!-- name:begin -->`` and ``<!-- name:end -->``.
 
-    An OpError if the text does not contain each marker once, in the right order.
+    An OpError is raised if the text does not contain each marker once, in the right order.
     """
     begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
     if text.count(begin) != 1 or text.count(end) != 1 or text.index(begin) > text.index(end):

@@ -1,19 +1,20 @@
-"""Darknet's files: any cfg of its networks but recurrent ones as a HybridBlock, and weights in both directions.
+"""Reads and writes Darknet's files: cfgs become HybridBlocks, and weights are loaded and saved.
 
-``load(cfg, weights)`` builds and loads, ``save_weights`` writes back bit for bit, ``net.detector()`` returns detections
-in gluoncv's convention. ``Convolution`` is the unit whose parameters a weights file holds.
+``load(cfg, weights)`` builds the network of a cfg and loads its weights. All of Darknet's networks are supported except
+recurrent ones. ``save_weights`` writes the weights back bit for bit. ``net.detector()`` is a block that returns
+detections in gluoncv's convention. ``Convolution`` is the block whose parameters a weights file holds.
 
 Where a module names a file ``src/...`` as its source, it means that of pjreddie/darknet, commit f6afaabc, and of
 AlexeyAB/darknet, commit 59596d78.
 """
 from . import merging as _merging  # noqa: F401  (it registers its layers, as the other modules of layers do)
 from .adapting import adapt_cfg
-from .boxes import Boxes
 from .build import load
+from .candidates import Boxes
 from .detector import Detector
 from .heads import Region
 from .net import DarknetNet
-from .pooling import MaxPool
+from .resizing import MaxPool
 from .training import TrainingOptions, check_trainable, read_training, shorter_policy
 from .tree import Tree, read_tree
 from .weighted import Convolution

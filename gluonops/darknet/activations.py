@@ -1,8 +1,9 @@
 """Darknet's activations by the names that a cfg uses, and the other sections that keep the shape of their input.
 
-AlexeyAB's CPU build returns zeros for ``relu6``, because one of its tables lacks it. Here it is what his GPU build
-computes. The options of a loss are read when it is asked for. Sources: ``src/activations.h``, ``src/activations.c``,
-and ``parse_softmax`` and ``parse_cost`` in ``src/parser.c``.
+AlexeyAB's CPU build returns zeros for ``relu6``, because ``relu6`` is missing in one of its tables. The block here
+computes what his GPU build computes. The options of a loss are read when the loss is asked for, not when a cfg is
+loaded. Sources: ``src/activations.h``, ``src/activations.c``, and ``parse_softmax`` and ``parse_cost`` in
+``src/parser.c``.
 """
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from ..nn import Mish
 from .blocks import layer
 from .build import Builder, Layer, Shape, kind
 from .cfg import Section
-from .losses import HeadLoss, check_has_loss
+from .net_loss import HeadLoss, check_has_loss
 from .tree import TreeSoftmax
 
 # The types of a [cost] behind a loss.
@@ -32,13 +33,13 @@ GELU_LINEAR, GELU_CUBIC = 0.797885, 0.035677
 
 @layer
 def Identity(F, data: Array) -> Array:
-    """A layer that acts in training only: its output is its input."""
+    """A layer that does something in training only, such as ``[dropout]``. Here its output is its input."""
     return F.identity(data)
 
 
 @layer
 def Formula(F, data: Array, *, function: Callable[..., Array]) -> Array:
-    """A function of every element. ``function``: takes MXNet's namespace and the data."""
+    """Applies ``function`` to every element. It takes MXNet's namespace, ``mx.nd`` or ``mx.sym``, and the data."""
     return function(F, data)
 
 
@@ -91,9 +92,10 @@ ACTIVATIONS = {
 
 @layer
 def Softmax(F, data: Array, *, groups: int = 1, temperature: float = 1.0) -> Array:
-    """Darknet's ``[softmax]``: the numbers of an image in a row, in ``groups`` of one size, and the softmax of each.
+    """Darknet's ``[softmax]``: the N numbers of an image are cut into equal ``groups``, and each has its own softmax.
 
-    ``temperature``: the input is divided by it. The output is (B, N).
+    The input, of shape (B, ...), is divided by ``temperature`` first. The output is (B, N). With ``groups=2``, for
+    example, the first N / 2 numbers sum to 1, and so do the others.
     """
     rows = F.reshape(data, shape=(0, groups, -1))
     return F.Flatten(ops.softmax(rows, axis=-1, temperature=temperature))
@@ -130,7 +132,7 @@ def cost(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
 def _cost_loss(section: Section, before: Callable[[], HeadLoss] | None) -> HeadLoss:
     """The loss of ``[cost]``, which may follow a ``[softmax]``.
 
-    The delta of both is the label minus the probability, and Darknet adds them up.
+    Both layers have the same delta, the label minus the probability. Darknet adds the two.
     """
     scale = section.number("scale", 1)
     if before is None:
@@ -151,7 +153,7 @@ def identity(build: Builder, section: Section, shape: Shape, prefix: str) -> Lay
 
 @layer
 def _RowTreeSoftmax(F, data: Array, *, softmax: HybridBlock) -> Array:
-    """``TreeSoftmax`` of the numbers of an image in a row."""
+    """``TreeSoftmax`` where an image is a row of numbers, (B, N)."""
     return F.Flatten(softmax(F.reshape(data, shape=(0, -1, 1))))
 
 

@@ -1,4 +1,4 @@
-"""What layers are made of: blocks of one function, blocks that stay in float32, constants, weights of a file."""
+"""What layers are made of: blocks that wrap a function, blocks that stay in float32, constants, and weights."""
 from __future__ import annotations
 
 import inspect
@@ -14,10 +14,10 @@ from ..backends.layer import EitherModeBlock
 
 
 def layer(function: Callable) -> type[HybridBlock]:
-    """The HybridBlock of a function without parameters, with its name and its page.
+    """Make a HybridBlock class of a function. The class has the function's name and docstring, and no parameters.
 
-    ``function`` takes ``F``, the tensors, and behind them options by name, which are the arguments of the block. Of an
-    option that is a HybridBlock, the argument makes it.
+    ``function`` takes ``F``, the tensors, and then options as keyword-only parameters. The options are the arguments
+    of the block. If an option is a HybridBlock, the block's argument is a function that makes it.
     """
     arguments = inspect.signature(function).parameters.values()
     signature = inspect.Signature([argument.replace(kind=argument.POSITIONAL_OR_KEYWORD) for argument in arguments
@@ -25,9 +25,9 @@ def layer(function: Callable) -> type[HybridBlock]:
 
     def __init__(self, *args, prefix=None, params=None, **kwargs):
         EitherModeBlock.__init__(self, prefix=prefix, params=params)
-        given = signature.bind(*args, **kwargs)
-        given.apply_defaults()
-        self._options = given.arguments
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        self._options = bound.arguments
         with self.name_scope():
             for name, argument in signature.parameters.items():
                 if argument.annotation in (HybridBlock, "HybridBlock"):
@@ -42,10 +42,10 @@ def layer(function: Callable) -> type[HybridBlock]:
 
 
 class Float32Block(EitherModeBlock):
-    """A block that computes in float32 whatever the type of its input, and so keeps its constants in float32."""
+    """A block that computes in float32, whatever the type of its input is. Its constants stay in float32 as well."""
 
     def cast(self, dtype: str | np.dtype) -> None:
-        """Do nothing."""
+        """Do nothing: the constants stay in float32."""
 
 
 def add_constants(block: HybridBlock, **values: npt.ArrayLike) -> None:
@@ -60,12 +60,12 @@ def add_constants(block: HybridBlock, **values: npt.ArrayLike) -> None:
 
 
 class Weighted(EitherModeBlock):
-    """A layer whose parameters a weights file holds. A file holds those of these blocks, and no others."""
+    """A layer whose parameters a weights file holds. A file holds the parameters of such layers and no others."""
 
     def file_parameters(self) -> list[mx.gluon.Parameter]:
         """The parameters in the order of the file."""
         raise NotImplementedError
 
     def matrix(self) -> mx.gluon.Parameter | None:
-        """The parameter that files of some versions hold transposed."""
+        """The matrix of the layer, which files of some versions hold transposed."""
         return None

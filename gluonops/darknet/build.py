@@ -1,6 +1,6 @@
 """Builds a HybridBlock from a Darknet cfg: a child for each section, in order, named by its number and kind.
 
-The modules of layers register the functions that make them; they return a :class:`Layer`.
+Each module of layers registers functions that make a :class:`Layer` of a section.
 """
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from mxnet.gluon import HybridBlock
 
 from ..contract.attributes import Attr, Choice
 from .cfg import Section, read_cfg
-from .losses import HeadLoss
+from .ignored_options import EPSILON, IGNORED, dialect_of
 from .net import DarknetNet, Head, preprocessing_for
-from .options import EPSILON, IGNORED, dialect_of
+from .net_loss import HeadLoss
 from .tree import Tree, read_map, read_tree
 from .weights import load_weights
 
@@ -26,7 +26,10 @@ Shape = tuple[int, ...]   # an output's, without the batch: (channels, height, w
 
 
 class Layer(NamedTuple):
-    """A section as a block. The default of the numbers of other layers is the layer in front of it."""
+    """The block of a section, and what the builder has to know of it.
+
+    ``sources`` and ``loss_source`` are numbers of other layers. Where they are None, the layer in front is meant.
+    """
     block: HybridBlock
     shape: Shape                                     # the shape of its output
     sources: list[int] | None = None                 # numbers of the layers that it reads
@@ -55,7 +58,7 @@ def kind(*words: str, takes_row: bool = False) -> Callable:
 
 
 class Builder:
-    """Adds layers to a net. The arguments are those of :func:`load`, or from ``[net]``."""
+    """Adds layers to a net. Its arguments come from :func:`load` and from the section ``[net]``."""
 
     def __init__(self, net: DarknetNet, folder: str, dialect: str, epsilon: float | None):
         self.net = net
@@ -63,8 +66,8 @@ class Builder:
         self.dialect = dialect
         self.epsilon = epsilon
         self.layers = []
-        # Layers with the option bin_output, by number. AlexeyAB's Darknet takes their activations away, except where
-        # another layer than the next reads the output.
+        # Layers with the option bin_output, by number. AlexeyAB's Darknet removes the activation of such a layer if
+        # only the next layer reads its output.
         self.binary_outputs = {}
 
     @property
@@ -76,8 +79,8 @@ class Builder:
         """Add the layer of a section."""
         kind = SECTIONS.get(section.kind)
         if kind is None:
-            known = ", ".join(sorted(SECTIONS))
-            raise section.error(f"a section of this kind is not supported; expected one of {known}",
+            kinds = ", ".join(sorted(SECTIONS))
+            raise section.error(f"a section of this kind is not supported; expected one of {kinds}",
                                 "Remove the layer, if the network computes the same without it")
         before = self.layers[-1].shape if self.layers else self.net.input_shape
         if len(before) == 1 and not kind.takes_row:
@@ -102,7 +105,11 @@ class Builder:
         self.layers.append(layer._replace(loss_source=loss_source, kind=kind.name))
 
     def finish(self) -> None:
-        """Set what the net returns: the maps of all detecting layers if it ends in one, else the last output."""
+        """Set what the net returns.
+
+        A net that ends in a detecting layer returns the maps of all its detecting layers. Any other net returns the
+        output of its last layer.
+        """
         if self.dialect == "alexeyab":
             for block in self.binary_outputs.values():
                 block.activates = False
@@ -136,7 +143,10 @@ class Builder:
         return absolute
 
     def uses(self, *numbers: int) -> None:
-        """Note that a layer reads these, so that they keep their activations; see ``binary_outputs``."""
+        """Note that a layer reads the outputs of these layers, so that they keep their activations.
+
+        See ``binary_outputs``.
+        """
         for number in numbers:
             self.binary_outputs.pop(number, None)
 
@@ -149,32 +159,35 @@ class Builder:
         return tree
 
     def class_map(self, section: Section, classes: int) -> tuple[int, ...] | None:
-        """What the file that the option ``map`` names makes of each class of the ground truth; None without one."""
+        """The net's class for each class of the ground truth, from the file of the option ``map``. None without it."""
         if "map" not in section:
             return None
         return read_map(self._find(section, "map"), classes)
 
     def _find(self, section: Section, key: str) -> str:
-        """The file that a cfg names, from the current folder, from the cfg's or from the one above."""
+        """The path of a file that a cfg names.
+
+        It is looked for in the current folder, in the cfg's folder and in the folder above that.
+        """
         written = section.text(key)
         above = os.path.join(self.folder, os.pardir)
         candidates = [written]
         for folder in (self.folder, above):
             candidates += [os.path.join(folder, written), os.path.join(folder, os.path.basename(written))]
-        found = next((path for path in candidates if os.path.isfile(path)), None)
-        if found is None:
+        existing = next((path for path in candidates if os.path.isfile(path)), None)
+        if existing is None:
             raise section.error(f"the {key} {written} is neither in the current folder nor at the cfg",
                                 "Put the file beside the cfg", key)
-        return found
+        return existing
 
 
 def load(cfg: str | os.PathLike, weights: str | os.PathLike | None = None, ctx: mx.Context | None = None,
          epsilon: float | None = None, progress: Callable | None = None, dialect: str | None = None) -> DarknetNet:
     """Build a Darknet cfg's network as a HybridBlock, and load its weights.
 
-    It knows every section and option of the networks that pjreddie's and AlexeyAB's Darknet ship, but the recurrent
-    ones. Options that only concern training, speed or tracking are ignored. Any other section or option is refused,
-    because a network without it computes something else.
+    All networks that pjreddie's and AlexeyAB's Darknet ship can be loaded, except recurrent ones. Options that only
+    concern training, speed or tracking are ignored. Any other unknown section or option is an error, because the
+    network would compute something else without it.
 
     Parameters
     ----------
@@ -191,10 +204,10 @@ def load(cfg: str | os.PathLike, weights: str | os.PathLike | None = None, ctx: 
     progress : callable, optional
         Wraps the sequence of layers while weights are loaded, as ``tqdm.tqdm`` does.
     dialect : {'pjreddie', 'alexeyab'}, optional
-        The program that the net is for. The default is 'alexeyab' if only his program knows a section or an option of
-        the cfg, else 'pjreddie'. It matters to batch norms, xnor layers, the classes of a tree, and to
-        ``net.preprocessing`` of a detector: AlexeyAB's stretches images to its size, unless the cfg has
-        ``letter_box=1``; pjreddie's letterboxes them.
+        The program that the net is for. The default is 'alexeyab' if the cfg has a section or an option that only his
+        program knows, else 'pjreddie'. The two programs differ in batch norms, xnor layers and the classes of a tree.
+        They also prepare images for a detector differently, see ``net.preprocessing``. AlexeyAB's program stretches
+        them to the size of the net, unless the cfg has ``letter_box=1``. pjreddie's program letterboxes them.
 
     Returns
     -------
@@ -205,8 +218,9 @@ def load(cfg: str | os.PathLike, weights: str | os.PathLike | None = None, ctx: 
     Raises
     ------
     OpError
-        A file cannot be read. A section or an option is not supported or does not fit; the message names the file, the
-        line and the section. The weights are of another network; the message names the layer and the counts.
+        A file cannot be read. Or a section or an option is not supported or does not fit: the message then names the
+        file, the line and the section. Or the weights belong to another network: the message then names the layer and
+        the counts.
     """
     net_section, *sections = read_cfg(cfg)
     dialect = DIALECT.parse("darknet.load", dialect or dialect_of([net_section, *sections]))

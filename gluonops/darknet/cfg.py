@@ -1,8 +1,9 @@
 """Reads a Darknet ``.cfg``: sections of options, with their line numbers.
 
-In this text file ``[kind]`` opens a section and ``key=value`` is an option. Blanks have no meaning. ``#`` begins a
-comment, and so does ``;`` at the beginning of a line. The builder reads the options of a section by name and type. An
-option that it does not read is refused: a layer that ignores an option computes something else than Darknet does.
+A cfg is a text file. ``[kind]`` opens a section, and ``key=value`` is an option of the section. Blanks have no meaning.
+``#`` begins a comment, and so does ``;`` at the beginning of a line. The builder asks a section for its options by name
+and type. An option that the builder does not ask for is an error, because a layer that ignores an option computes
+something else than Darknet does.
 """
 from __future__ import annotations
 
@@ -36,13 +37,13 @@ class Section:
         self._skipped = set()
 
     def add(self, key: str, value: str, line: int) -> None:
-        """Add an option. If it is given twice, the first value counts, as in Darknet; see :meth:`close`."""
+        """Add an option. If an option is given twice, its first value counts, as in Darknet. See also :meth:`close`."""
         if key in self._options:
             self._repeated.setdefault(key, line)
         self._options.setdefault(key, (value, line))
 
     def error(self, what: str, remedy: str, key: str | None = None, line: int | None = None) -> OpError:
-        """An OpError that names the file, the section, and the line: that of the option ``key``, or of the header."""
+        """An OpError that names the file, the section and a line: the line of the option ``key``, or of the header."""
         line = line or self.line_of(key)
         return OpError(WHERE, f"{self.file}, line {line}: [{self.kind}]: {what}", remedy)
 
@@ -60,7 +61,7 @@ class Section:
         return key in self._options
 
     def peek(self, key: str) -> str:
-        """The option as it is written, or nothing; it does not count as read."""
+        """The option as it is written, or an empty text. The option does not count as read."""
         value, _ = self._options.get(key, ("", self.line))
         return value
 
@@ -101,7 +102,10 @@ class Section:
         self._skipped.update(keys)
 
     def refuse(self, key: str, why: str, neutral: float | None = 0) -> None:
-        """Raise an OpError if the option is given, unless it has its ``neutral`` value (None: it has none)."""
+        """Raise an OpError if the option is given and has another value than ``neutral``.
+
+        If ``neutral`` is None, every value is an error.
+        """
         if key not in self:
             return
         remedy = "Remove the option, if the network computes the same without it"
@@ -112,14 +116,14 @@ class Section:
         raise self.error(f"{key}={self.peek(key)} is not supported ({why})", remedy, key)
 
     def close(self) -> None:
-        """Raise an OpError for options that were not read, and for options that were read but are given twice."""
-        known = ", ".join(sorted(self._read | self._skipped))
+        """Raise an OpError for an option that was not read, and for one that was read but is given twice."""
+        options = ", ".join(sorted(self._read | self._skipped))
         self.skip(*TRAINING)
         for key in FILE_LAYOUT:
             self.refuse(key, "it changes what the weights file holds")
         for key, (_, line) in self._options.items():
             if key not in self._read | self._skipped:
-                raise self.error(f"the option {key!r} is not understood; expected {known or 'no option'}",
+                raise self.error(f"the option {key!r} is not understood; expected {options or 'no option'}",
                                  "Remove it, if the network computes the same without it", key)
             if key in self._read and key in self._repeated:
                 raise self.error(f"the option {key!r} is given twice, first in line {line}", "Remove one of them",
@@ -158,9 +162,9 @@ class Section:
 def read_cfg(path: str | os.PathLike) -> list[Section]:
     """Read a cfg.
 
-    ``path``: the file. The first section is ``[net]``, the others are the layers in order. Raises OpError: the file is
-    missing or not text, a line is neither a section nor an option, or the first section is not ``[net]``. The message
-    has the line.
+    The first section is ``[net]``, and the others are the layers in order. An OpError is raised if the file is missing
+    or is not text, if a line is neither a section nor an option, or if the first section is not ``[net]``. The message
+    has the number of the line.
     """
     name = os.path.basename(os.fspath(path))
     sections = []

@@ -8,19 +8,19 @@ from .blocks import layer
 
 @layer
 def ClassLoss(F, pred: Array, label: Array, *, temperature: float = 1.0) -> Array:
-    """The loss of ``[softmax]``: the cross-entropy, times the temperature, (B,).
+    """The loss of ``[softmax]``: the cross-entropy times the temperature, (B,).
 
-    Darknet does not divide its delta by the temperature.
+    The factor makes the gradient that of Darknet, which does not divide its delta by the temperature.
 
-    - ``pred``: what the softmax takes, (B, ...), which is divided by the temperature.
-    - ``label``: the class, (B,).
+    - ``pred``: the input of the softmax, (B, ...), before it is divided by the temperature.
+    - ``label``: the class of each image, (B,).
     """
     return softmax_cross_entropy(F.Flatten(pred) / temperature, label) * temperature
 
 
 @layer
 def SquareLoss(F, pred: Array, truth: Array) -> Array:
-    """The loss of a ``[cost]`` by itself: half the squared errors of an image, (B,).
+    """The loss of a ``[cost]`` without a ``[softmax]``: half the sum of the squared errors of each image, (B,).
 
     ``truth`` has as many numbers as ``pred``.
     """

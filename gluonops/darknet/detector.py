@@ -1,4 +1,4 @@
-"""A net with what turns its maps into detections: candidates, then non-maximum suppression."""
+"""Turns the maps of a net into detections: they are decoded into candidates, and non-maximum suppression follows."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -31,9 +31,9 @@ def DistanceSuppression(F, rows: Array, images: Array, *, threshold: float, powe
 
     - ``rows``: (B, N, 6), in decreasing order of their scores: class, score, left, top, right, bottom. Empty ones are
       -1 and come last.
-    - ``images``: (B, C, H, W), for its height and width.
+    - ``images``: (B, C, H, W), of which only height and width are used.
 
-    The output is the rows, with -1 where a detection is dropped.
+    The output has the shape of ``rows``. The rows of dropped candidates are -1.
     """
     ids = F.slice_axis(rows, axis=2, begin=0, end=1)
     alike = F.broadcast_equal(ids, F.transpose(ids, axes=(0, 2, 1)))
@@ -49,7 +49,7 @@ def DistanceSuppression(F, rows: Array, images: Array, *, threshold: float, powe
 
 
 def _aspect(F: ModuleType, images: Array) -> Array:
-    """Width of the images by their height, (1, 1, 1)."""
+    """The width of the images divided by their height, (1, 1, 1)."""
     first = F.slice(images, begin=(0, 0, None, None), end=(1, 1, None, None))
     ones = F.ones_like(F.cast(first, dtype="float32"))
     width = F.mean(F.sum(ones, axis=3))
@@ -97,7 +97,8 @@ class Detector(EitherModeBlock):
     topk : int, default 400
         Number of candidates of an image that go into the suppression, the most probable ones.
     power : float, optional
-        Suppress by overlap and distance with this power; see :class:`DistanceSuppression`. By default by IoU alone.
+        Suppress by overlap and distance, with this power: see :class:`DistanceSuppression`. By default candidates are
+        suppressed by IoU alone.
 
     Inputs:
         - **data**: images, (B, 3, H, W).
@@ -160,7 +161,10 @@ class DetectingNet(EitherModeBlock):
     """A net with :meth:`detector`. A subclass says how its maps are decoded."""
 
     def _decoders(self, threshold: float) -> tuple[list[HybridBlock], int, int, float | None]:
-        """``heads``, ``classes``, ``size_multiple`` and ``power`` of the detector. The heads are new blocks."""
+        """The arguments ``heads``, ``classes``, ``size_multiple`` and ``power`` of :class:`Detector`.
+
+        The heads are new blocks.
+        """
         raise NotImplementedError
 
     def detector(self, threshold: float = 0.25, nms: float = 0.45, topk: int = 400) -> Detector:
@@ -198,7 +202,7 @@ def check_sides(where: str, images: Array, multiple: int) -> None:
 
 
 def contexts_and_dtype(where: str, net: HybridBlock) -> tuple[list[mx.Context], str]:
-    """Those of a net's parameters; of a net without parameters the current context and float32."""
+    """The contexts and the dtype of a net's parameters. A net without any has the current context and float32."""
     parameter = next(iter(net.collect_params().values()), None)
     if parameter is None:
         return [mx.current_context()], "float32"

@@ -2,7 +2,7 @@
 
 A block activates the map of its layer. With A anchors and K classes a map is (B, A*(5+K), H, W), or (B, A, 5+K, H, W)
 with the axis of x, y, w, h, objectness and the classes apart. The options of a loss are read when it is asked for, not
-when a cfg is loaded. Sources: as of ``boxes.py``; ``parse_region``, ``parse_yolo`` and ``parse_detection`` in
+when a cfg is loaded. Sources: as of ``candidates.py``; ``parse_region``, ``parse_yolo`` and ``parse_detection`` in
 ``src/parser.c`` of both programs.
 """
 from __future__ import annotations
@@ -19,11 +19,11 @@ from ..ops import region_decode
 from ..ops.gaussian_yolo_loss.contract import SHIFTS
 from .activations import Identity
 from .blocks import add_constants, layer
-from .boxes import Boxes, CellBoxes, GaussianBoxes, SquaredBoxes, TreeBoxes
 from .build import Builder, Layer, Shape, kind
+from .candidates import Boxes, CellBoxes, GaussianBoxes, SquaredBoxes, TreeBoxes
 from .cfg import Section
-from .losses import HeadLoss, check_has_loss
 from .net import Head
+from .net_loss import HeadLoss, check_has_loss
 from .tree import TreeSoftmax
 
 ANCHOR = 0.5
@@ -67,8 +67,8 @@ class Region(EitherModeBlock):
 class Yolo(Region):
     """AlexeyAB's ``[yolo]``: a sigmoid on x, y, objectness and the classes, and x and y scaled about 0.5.
 
-    - ``scale``: ``scale_x_y``. x and y are from ``(1 - scale) / 2`` to ``(1 + scale) / 2``.
-    - ``activated``: ``new_coords``: the layer before has sigmoids already.
+    - ``scale``: the option ``scale_x_y``. x and y lie between ``(1 - scale) / 2`` and ``(1 + scale) / 2``.
+    - ``activated``: the option ``new_coords``. The layer before has applied the sigmoids already.
     """
 
     def __init__(self, anchors: np.ndarray, classes: int, scale: float = 1.0, activated: bool = False, **kwargs):
@@ -97,8 +97,8 @@ def yolo_block(anchors: np.ndarray, classes: int, scale: float = 1.0, activated:
 def GaussianYolo(F, data: Array, *, anchors: int, scale: float = 1.0) -> Array:
     """AlexeyAB's ``[Gaussian_yolo]``: sigmoids on all but width and height. Source: Choi et al. (2019).
 
-    The numbers of an anchor are x, its uncertainty, y, w and h likewise, objectness, and the classes: the data is
-    (B, A*(9+classes), H, W). ``scale``: see :class:`Yolo`.
+    Each of x, y, w and h is followed by its uncertainty. Then come the objectness and the classes. So an anchor has
+    9 + K numbers, and the data is (B, A*(9+K), H, W). For ``scale`` see :class:`Yolo`.
     """
     cells = F.reshape(data, shape=(0, -4, anchors, -1, 0, 0))
 
@@ -242,10 +242,11 @@ def detection(build: Builder, section: Section, shape: Shape, prefix: str) -> La
 
 
 def _anchors(build: Builder, section: Section, count: int) -> np.ndarray:
-    """The option ``anchors``: (count, 2) of float32. Without it Darknet takes 0.5.
+    """The option ``anchors``, (count, 2), float32. Without the option all anchors are 0.5, as in Darknet.
 
-    Some cfgs that AlexeyAB's Darknet ships have fewer or more than ``num`` says. He takes 0.5 for numbers that are
-    missing. Those that are too many stay: a mask may name them, although his program then reads other memory.
+    Some cfgs that AlexeyAB's Darknet ships have fewer or more anchors than ``num`` says. Missing numbers are 0.5, as in
+    his program. Surplus anchors are kept, because a mask may name them. His program then reads memory of something
+    else.
     """
     default = [ANCHOR] * (2 * count)
     numbers = section.numbers("anchors") if "anchors" in section else default
@@ -259,16 +260,19 @@ def _anchors(build: Builder, section: Section, count: int) -> np.ndarray:
 
 
 def _stride(build: Builder, section: Section, shape: Shape, anchors: int, classes: int) -> int:
-    """Pixels from one cell of a map to the next. An OpError if the map has other channels than anchors and classes."""
+    """The number of pixels from one cell of a map to the next.
+
+    An OpError is raised if the number of channels does not follow from the anchors and the classes.
+    """
     _, height, width = build.net.input_shape
-    found, rows, columns = shape
+    channels, rows, columns = shape
     if width % columns or height % rows or width // columns != height // rows:
         raise section.error(f"its map has {rows} x {columns} cells for images of {height} x {width}; expected "
                             "square cells of whole pixels",
                             "Choose a height and width in [net] that are multiples of 32")
     numbers = NUMBERS[section.kind]
-    channels = anchors * (numbers + classes)
-    if found != channels:
-        raise section.error(f"its input has {found} channels; expected {anchors} anchors * ({numbers} + {classes} "
-                            f"classes) = {channels}", "Correct filters of the layer before", "classes")
+    expected = anchors * (numbers + classes)
+    if channels != expected:
+        raise section.error(f"its input has {channels} channels; expected {anchors} anchors * ({numbers} + {classes} "
+                            f"classes) = {expected}", "Correct filters of the layer before", "classes")
     return width // columns

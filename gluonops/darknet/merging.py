@@ -18,9 +18,9 @@ WEIGHTS = ("none", "per_channel", "per_feature", "per_layer")
 
 @layer
 def Route(F, *data: Array, channels: Sequence[int], groups: int = 1, group: int = 0) -> Array:
-    """Darknet's ``[route]``: concatenates outputs along the channels, or one of ``groups`` slices of each.
+    """Darknet's ``[route]``: concatenates outputs along the channels, or one of ``groups`` slices of each output.
 
-    ``channels``: channels of every input. Each is a multiple of ``groups``.
+    ``channels`` has the number of channels of every input. Each number is a multiple of ``groups``.
     """
     counts = [count // groups for count in channels]
     if groups > 1:
@@ -56,14 +56,15 @@ def add_parts(F, data: Array, parts: Sequence[Array], channels: Sequence[int]) -
 @layer
 def PartialShortcut(F, data: Array, *earlier: Array, channels: Sequence[int], activation: HybridBlock,
                     alpha: float = 1.0, beta: float = 1.0, step: int = 1, repeat: int = 1) -> Array:
-    """Darknet's ``[shortcut]`` of outputs of other shapes: it adds what they have in common.
+    """Darknet's ``[shortcut]`` where the other outputs have another shape than ``data``: it adds what they share.
 
-    Channels are added to the first ones. Of an image that is larger by a factor, every so many pixels are added. An
-    image that is smaller by a factor is added to every so many pixels.
+    Channels are added to the first channels of ``data``. If another image is larger by a factor of 2, every second of
+    its pixels in each direction is added. If it is smaller by a factor of 2, it is added to every second pixel.
 
-    - ``alpha`` and ``beta``: factors of the channels that ``data`` has in common with the others, and of the others.
-    - ``step``: factor by which the others are larger.
-    - ``repeat``: factor by which they are smaller.
+    - ``alpha``: the factor of the channels of ``data`` that something is added to.
+    - ``beta``: the factor of what is added.
+    - ``step``: the factor by which the other images are larger.
+    - ``repeat``: the factor by which the other images are smaller.
     """
     own, *others = channels
     common = [min(own, count) for count in others]
@@ -78,7 +79,7 @@ def PartialShortcut(F, data: Array, *earlier: Array, channels: Sequence[int], ac
 
 
 def _spread(F, data: Array, repeat: int) -> Array:
-    """An image with ``repeat - 1`` rows and columns of zeros behind each of its own."""
+    """Insert ``repeat - 1`` rows and columns of zeros behind each row and column of an image."""
     for axis, shape in ((4, (0, 0, 0, -3)), (3, (0, 0, -3, 0))):
         lines = F.expand_dims(data, axis=axis)
         zeros = F.zeros_like(lines)
@@ -90,7 +91,7 @@ def _spread(F, data: Array, repeat: int) -> Array:
 def Multiply(F, data: Array, earlier: Array, *, activation: HybridBlock) -> Array:
     """AlexeyAB's ``[scale_channels]`` and ``[sam]``: ``activation(data * earlier)``.
 
-    Sides of 1 of `data` count as those of `earlier`.
+    Where a side of ``data`` is 1, it is broadcast to the side of ``earlier``.
     """
     return activation(F.broadcast_mul(earlier, data))
 
@@ -98,10 +99,10 @@ def Multiply(F, data: Array, earlier: Array, *, activation: HybridBlock) -> Arra
 class WeightedShortcut(Weighted):
     """AlexeyAB's ``[shortcut]`` with ``weights_type``: the weighted sum of several outputs.
 
-    - ``channels``: channels of every input; all have one height and width. If an input has fewer channels than the
-      first, it is added to its first ones; the rest of one with more is not used.
-    - ``per_channel``: one weight for each channel of each input. Otherwise one for each input.
-    - ``normalization``: 'relu' or 'softmax'; what makes the sum of the weights 1.
+    - ``channels``: the number of channels of every input. All inputs have one height and width. An input with fewer
+      channels than the first one is added to the first channels. If it has more channels, the rest is not used.
+    - ``per_channel``: whether each channel of each input has a weight. Otherwise each input has one.
+    - ``normalization``: 'relu' or 'softmax', which makes the sum of the weights 1.
     """
 
     def __init__(self, channels: Sequence[int], per_channel: bool = False, normalization: str = "relu",
@@ -156,7 +157,7 @@ def route(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
 
 
 def _check_sides(build: Builder, section: Section, sources: list[int], key: str) -> None:
-    """Raise an OpError if layers are not of one height and width."""
+    """Raise an OpError unless all layers have the same height and width."""
     sides = {build.layers[source].shape[1:] for source in sources}
     if len(sides) > 1:
         described = ", ".join(f"layer {source} is {build.layers[source].shape}" for source in sources)
@@ -165,7 +166,10 @@ def _check_sides(build: Builder, section: Section, sources: list[int], key: str)
 
 @kind("shortcut")
 def shortcut(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
-    """pjreddie's adds layers of other sizes by every so many pixels. AlexeyAB's adds several layers, with weights."""
+    """The layer of a ``[shortcut]``.
+
+    pjreddie's adds one layer, which may have another size. AlexeyAB's adds several layers, which may have weights.
+    """
     earlier = [build.earlier(section, "from", number) for number in section.integers("from")]
     activation = section.text("activation", "linear", sorted(ACTIVATIONS))
     before = build.number - 1
@@ -209,7 +213,10 @@ def _scale(section: Section, shape: Shape, other: Shape) -> tuple[int, int]:
 @kind("scale_channels")
 @kind("sam")
 def product(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
-    """The layer in front times the one that ``from`` names. That of ``[scale_channels]`` has sides or channels of 1."""
+    """The product of the layer in front and the layer that ``from`` names.
+
+    In a ``[scale_channels]``, the height and width of the layer in front are 1, or its number of channels is 1.
+    """
     sources = [build.number - 1, build.earlier(section, "from", section.integer("from"))]
     build.uses(*sources)
     other = expected = build.layers[sources[1]].shape

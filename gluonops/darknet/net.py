@@ -10,20 +10,20 @@ from mxnet.gluon import HybridBlock
 from ..backends.emitter import Array
 from ..contract.errors import OpError
 from .detector import DetectingNet, contexts_and_dtype
-from .losses import NetLoss
+from .net_loss import NetLoss
 
 
 def preprocessing_for(channels: int = 3, resize: str = "letterbox") -> dict[str, object]:
-    """What Darknet does to an image before the net sees it. Exports store it as metadata.
+    """What Darknet does to an image before the net sees it. Exports store this as metadata.
 
-    ``resize``: 'letterbox' fits the image to the net's size; 'stretch' is AlexeyAB's way for detectors, unless the cfg
-    has letter_box=1.
+    With ``resize='letterbox'`` an image keeps its proportions and gets a grey border. With ``'stretch'`` it is resized
+    to the size of the net, as AlexeyAB's program does for detectors unless the cfg has ``letter_box=1``.
     """
     return {"colours": "grey" if channels == 1 else "RGB", "range": [0, 1], "resize": resize}
 
 
 def run_layers(layers: Iterable[HybridBlock], sources: Iterable[Sequence[int]], data: Array) -> list[Array]:
-    """The output of every layer. ``sources``: the numbers of the layers that each of them reads; -1 is the data."""
+    """The output of every layer. ``sources`` has the numbers of the layers that each layer reads; -1 is the data."""
     outputs = []
     for layer, numbers in zip(layers, sources):
         outputs.append(layer(*[outputs[number] if number >= 0 else data for number in numbers]))
@@ -65,7 +65,8 @@ class DarknetNet(DetectingNet):
         self._sources = []      # the numbers of the layers that each layer reads; -1 is the data
         self._outputs = ()      # numbers of the layers that the net returns
         self._detections = []   # a Head for each detecting layer that the net returns
-        # Each output has the kind of its layer, the layer that the loss reads, and what makes the HeadLoss or None.
+        # For each output: the kind of its layer, the number of the layer that the loss reads, and the function that
+        # makes the HeadLoss, or None.
         self._losses = []
 
     def __getitem__(self, index: int) -> HybridBlock:
@@ -80,7 +81,7 @@ class DarknetNet(DetectingNet):
         return returned if len(returned) > 1 else returned[0]
 
     def layer_outputs(self, data: Array) -> list:
-        """The output of every layer, in order: to find the first one that differs from Darknet's."""
+        """The output of every layer, in order. With it you find the first layer whose output differs from Darknet's."""
         return run_layers(self._children.values(), self._sources, data)
 
     def _decoders(self, threshold: float) -> tuple[list[HybridBlock], int, int, float | None]:

@@ -1,7 +1,8 @@
-"""What a cfg says about training: the options of ``[net]`` and of the last head, with the defaults of its program.
+"""Reads what a cfg says about training: the options of ``[net]`` and of the last head.
 
-The learning rate is that of :func:`gluonops.train.darknet_schedule`. Sources: ``parse_net_options`` in
-``src/parser.c``, ``train_detector`` and ``train_classifier``.
+Options that are not given have the defaults of the program that the cfg is for. The learning rate is read by
+:func:`gluonops.train.darknet_schedule`. Sources: ``parse_net_options`` in ``src/parser.c``, ``train_detector`` and
+``train_classifier``.
 """
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ import os
 
 from ..contract.attributes import Float
 from .cfg import Section, read_cfg
-from .losses import check_has_loss
-from .options import DETECTING, dialect_of
+from .ignored_options import DETECTING, dialect_of
+from .net_loss import check_has_loss
 
 CELL = 32              # multi-scale training changes the input by so many pixels
 DETECTOR_SIZES = range(320, 640, CELL)     # inputs of pjreddie's multi-scale training
@@ -20,7 +21,7 @@ LARGEST_FACTOR = 1.4   # AlexeyAB's multi-scale training enlarges images by it, 
 DRAWS = 32             # factors on either side that stand for his continuous ones
 RESIZE_EVERY = {"detection": 10, "classification": 40}   # updates with one size
 ADAM_EPSILON = {"pjreddie": 1e-7, "alexeyab": 1e-6}
-# Options of [net] that change the numbers of a run, and that nothing here follows.
+# Options of [net] that would change the results of a run, and that are ignored here.
 NOT_FOLLOWED = (
     "adversarial_lr", "badlabels_rejection_percentage", "blur", "center", "contrastive", "cutmix", "dynamic_minibatch",
     "equidistant_point", "gaussian_noise", "label_smooth_eps", "mixup", "notruth", "num_sigmas_reject_badlabels",
@@ -69,18 +70,19 @@ class TrainingOptions(collections.namedtuple("TrainingOptions", FIELDS)):
     crops : tuple of float
         The range of the shorter side of an image of a classifier, in widths of the input.
     sizes : list
-        Inputs of multi-scale training, as often as they are likely: sides, or (width, height). Empty: ``size`` only.
+        The sizes of the input in multi-scale training: sides, or (width, height). One is drawn at a time, so a size
+        that stands twice is twice as likely. If the list is empty, all inputs have the size ``size``.
     resize_every : int
-        Updates with one of them.
+        Number of updates until the next size is drawn.
     not_followed : tuple of str
-        Options of the cfg that change the numbers of a run, and that are not followed.
+        Options of the cfg that would change the results of a run, and that are ignored here.
     """
 
     __slots__ = ()
 
     @property
     def mini_batch(self) -> int:
-        """Images that pass through the net at once."""
+        """The number of images that pass through the net at once."""
         return self.batch // self.subdivisions
 
 
@@ -135,7 +137,7 @@ def read_training(cfg: str | os.PathLike, dialect: str | None = None) -> Trainin
 
 
 def check_trainable(cfg: str | os.PathLike) -> None:
-    """Raise an OpError if a cfg cannot be trained here: YOLOv1's, and one with a tree of classes.
+    """Raise an OpError if a cfg cannot be trained here: if it is YOLOv1's, or has a tree of classes.
 
     Parameters
     ----------
@@ -147,9 +149,10 @@ def check_trainable(cfg: str | os.PathLike) -> None:
 
 
 def shorter_policy(cfg: str | os.PathLike, batches: int) -> dict:
-    """Options of ``[net]`` for a run of another length: its learning rate has the same curve, over fewer updates.
+    """Options of ``[net]`` for a run of another length, in which the learning rate has the same curve.
 
-    Steps and cycles change in proportion. The burn-in stays as long as it is, but at most a tenth of the run.
+    Steps and cycles change in proportion to the length. The burn-in keeps its length, but is at most a tenth of the
+    run.
 
     Parameters
     ----------
@@ -201,7 +204,10 @@ def _crops(net: Section, width: int) -> tuple[float, float]:
 
 
 def _sizes(net: Section, head: Section, dialect: str, size: tuple[int, int]) -> list:
-    """The inputs of multi-scale training, as often as they are likely. A [detection] has another option ``random``."""
+    """The sizes of the input in multi-scale training. A size that stands twice is twice as likely.
+
+    The option ``random`` of a ``[detection]`` means something else.
+    """
     factor = head.number("random", 0, FROM_ZERO)
     if not factor or head.kind == "detection":
         return []
@@ -216,7 +222,7 @@ def _sizes(net: Section, head: Section, dialect: str, size: tuple[int, int]) -> 
 
 
 def _scaled(size: tuple[int, int], factor: float, step: int) -> tuple[int, int]:
-    """A size times a factor, in steps; AlexeyAB's rounds it to the next step, or to the one behind that."""
+    """A size times a factor, in whole steps as AlexeyAB's program rounds them: 3.2 steps become 4, and 3.6 become 5."""
     scaled = tuple(max(step, int(factor * side / step + 1 + 0.5) * step) for side in size)
     if factor < 1 and any(new > old for new, old in zip(scaled, size)):
         return size
@@ -224,6 +230,9 @@ def _scaled(size: tuple[int, int], factor: float, step: int) -> tuple[int, int]:
 
 
 def _factor(section: Section, key: str) -> float:
-    """A largest factor. Darknet draws from it to 1, and divides by the half of the factors: 0.75 is like 4/3."""
+    """The largest factor that an option allows, at least 1.
+
+    Darknet draws a factor between 1 and the option, and divides by it in half of the cases. So 0.75 means 4/3.
+    """
     value = section.number(key, 1, ABOVE_ZERO)
     return max(value, 1 / value)

@@ -1,7 +1,9 @@
 """Trees of classes: YOLO9000's WordTree.
 
-A class of a tree has a parent, and classes with one parent are a group. A network gives each class its probability if
-its parent is right: a softmax over each group. The product along the way from the root is the class's own probability.
+Each class of a tree but the roots has a parent, and classes with the same parent are a group. A network returns, for
+each class, its probability under the condition that its parent is right: a softmax over each group. The probability of
+a class itself is the product of these numbers on the way from the root to the class. For example, if "animal" has 0.9
+and "dog" has 0.5 among the animals, "dog" has 0.45.
 
 Sources: Redmon and Farhadi, "YOLO9000" (2016), section 4; ``src/tree.c``, ``src/region_layer.c``.
 """
@@ -51,7 +53,7 @@ class Tree:
 
     @property
     def depth(self) -> int:
-        """Classes on the longest way from a root."""
+        """The number of classes on the longest way from a root."""
         depths = []
         for parent in self.parents:
             depths.append(1 if parent < 0 else depths[parent] + 1)
@@ -69,8 +71,8 @@ def read_tree(path: str | os.PathLike) -> Tree:
     Raises
     ------
     OpError
-        The file cannot be read or is empty. A line is not a name and a number, or the number is not that of an earlier
-        class; the message has the line.
+        The file cannot be read or is empty. Or a line is not a name and a number, or the number is not that of an
+        earlier class: the message then has the line.
     """
     lines = read_lines(WHERE, path, "Pass the path of a tree", "the tree")
     name = os.path.basename(os.fspath(path))
@@ -93,9 +95,10 @@ def read_tree(path: str | os.PathLike) -> Tree:
 
 
 def read_map(path: str | os.PathLike, classes: int) -> tuple[int, ...]:
-    """Read a map of classes, such as ``coco9k.map``: for each class of the ground truth a line with a class of the net.
+    """Read a map of classes, such as ``coco9k.map``.
 
-    An OpError if the file cannot be read or is empty, or a line is not a class of the net; the message has the line.
+    The file has a line for each class of the ground truth, with the number of a class of the net. An OpError is raised
+    if the file cannot be read or is empty, or if a line is not a class of the net. The message has the line.
     """
     name = os.path.basename(os.fspath(path))
     numbers = []
@@ -111,7 +114,7 @@ def read_map(path: str | os.PathLike, classes: int) -> tuple[int, ...]:
 
 
 def _class(text: str, low: int, end: int) -> int | None:
-    """The number in a text, from ``low`` to below ``end``; None for any other text."""
+    """The integer that a text is, if ``low <= integer < end``. None for any other text."""
     try:
         number = Int(low).parse(text)
     except ValueError:
@@ -120,9 +123,9 @@ def _class(text: str, low: int, end: int) -> int | None:
 
 
 class TreeSoftmax(Float32Block):
-    """A softmax over each group of a tree's classes, (B, classes, N). It is computed in float32.
+    """A softmax over each group of a tree's classes, (B, classes, N), computed in float32.
 
-    ``temperature``: the input is divided by it.
+    The input is divided by ``temperature`` first.
     """
 
     def __init__(self, tree: Tree, temperature: float = 1.0, **kwargs):
@@ -149,18 +152,18 @@ class TreeSoftmax(Float32Block):
         data = F.cast(data, dtype="float32")
         if self._temperature != 1:
             data = data / self._temperature
-        found = []
+        groups_of_levels = []
         for width, count in self._widths:
             groups = F.take(data, constants[f"index{width}"], axis=1)
             groups = F.reshape(groups, shape=(0, -4, count, width, 0))
             groups = F.softmax(F.broadcast_add(groups, constants[f"outside{width}"]), axis=2)
-            found.append(F.reshape(groups, shape=(0, -3, 0)))
-        together = F.concat(*found, dim=1) if len(found) > 1 else found[0]
+            groups_of_levels.append(F.reshape(groups, shape=(0, -3, 0)))
+        together = F.concat(*groups_of_levels, dim=1) if len(groups_of_levels) > 1 else groups_of_levels[0]
         return F.cast(F.take(together, back, axis=1), dtype=self._dtype)
 
 
 def _by_width(tree: Tree) -> dict[int, list[tuple[int, int]]]:
-    """The groups of a tree by the power of 2 that they are filled up to."""
+    """The groups of a tree, by the power of 2 to which they are padded."""
     widths = {}
     for first, count in tree.groups:
         widths.setdefault(1 << (count - 1).bit_length(), []).append((first, count))
@@ -168,7 +171,7 @@ def _by_width(tree: Tree) -> dict[int, list[tuple[int, int]]]:
 
 
 def _padded(groups: list[tuple[int, int]], width: int) -> tuple[np.ndarray, np.ndarray]:
-    """The classes of every group, filled up to ``width`` with its first, and what hides the filling."""
+    """The classes of every group, padded to ``width`` with its first class, and numbers that hide the padding."""
     firsts, counts = (np.array(numbers)[:, None] for numbers in zip(*groups))
     columns = np.arange(width)
     inside = columns < counts
@@ -176,7 +179,7 @@ def _padded(groups: list[tuple[int, int]], width: int) -> tuple[np.ndarray, np.n
 
 
 class Ancestors(Float32Block):
-    """The product of each class's number with those of all classes above it, (B, classes, N)."""
+    """Multiplies the number of each class by the numbers of all classes above it in the tree, (B, classes, N)."""
 
     def __init__(self, tree: Tree, **kwargs):
         super().__init__(**kwargs)

@@ -13,7 +13,7 @@ from .activations import ACTIVATIONS, activation_block
 from .blocks import Weighted
 from .build import Builder, Layer, Shape, kind
 from .cfg import Section
-from .pooling import BLURS, Blur, blurred, strides_of, windows
+from .resizing import BLURS, Blur, blurred, strides_of, windows
 
 # Darknet keeps 0.99 of the running statistics in every step of training; MXNet's default is 0.9.
 MOMENTUM = 0.99
@@ -34,12 +34,13 @@ class BatchNorm(EitherModeBlock, nn.BatchNorm):
     """Batch norm that divides by ``sqrt(variance) + 1e-6``, as Darknet does on a CPU.
 
     MXNet divides by ``sqrt(variance + epsilon)``, and no epsilon makes the two equal for every variance. So gamma is
-    multiplied by the quotient of the two, which is 0.7 to 1. In training it is the quotient of the running variance.
+    multiplied by the quotient of the two divisors, a number from 0.7 to 1. In training it is the quotient for the
+    running variance.
 
-    The difference adds up over the 22 layers of YOLOv2. The error of the last convolution, relative to its standard
-    deviation, is 4e-4 with MXNet's usual epsilon of 1e-5, 9e-5 with 1e-12, and 2e-5 with the quotient, which is
-    float32's own error. To shift the variance at loading would do as well, but then float32 could not give the file's
-    bits back at saving.
+    Without the quotient, small differences add up over the 22 layers of YOLOv2. The error of the last convolution,
+    relative to the standard deviation of its output, is 4e-4 with MXNet's usual epsilon of 1e-5, 9e-5 with 1e-12, and
+    2e-5 with the quotient, which is the error of float32 itself. The variance could also be changed when it is loaded.
+    But then the bits of the file could not be restored when the net is saved.
     """
 
     def __init__(self, in_channels: int = 0, **kwargs):
@@ -60,8 +61,8 @@ def _norm(channels: int, epsilon: float | None) -> nn.BatchNorm:
 class _BinaryConv2D(EitherModeBlock, nn.Conv2D):
     """A convolution of signs: Rastegari et al., "XNOR-Net" (2016).
 
-    A pixel counts as 1 if it is above 0, else as -1. The weights of a filter are their mean magnitude with their signs.
-    Pixels beyond the image count as ``outside``.
+    A pixel counts as 1 if it is above 0, else as -1. Each weight of a filter is replaced by its sign times the mean
+    magnitude of the filter's weights. Pixels beyond the image count as ``outside``.
     """
 
     def __init__(self, *args, padding: int, outside: float, **kwargs):
@@ -79,7 +80,7 @@ class _BinaryConv2D(EitherModeBlock, nn.Conv2D):
 
 
 class Convolution(Weighted):
-    """Darknet's ``[convolutional]``: convolution, batch norm or bias, activation, and a blur if it is asked for.
+    """Darknet's ``[convolutional]``: a convolution, a batch norm or a bias, an activation, and on request a blur.
 
     Parameters
     ----------
@@ -90,11 +91,11 @@ class Convolution(Weighted):
     stride : int or tuple of int, default 1
         Stride of the rows and the columns.
     padding : int, optional
-        Zeros on each side. The default is ``size // 2``, Darknet's ``pad=1``. With a dilation there are as many times
-        more.
+        Zeros on each side. The default is ``size // 2``, which is Darknet's ``pad=1``. With a dilation of 2 there are
+        twice as many.
     groups : int, default 1
     batch_norm : bool, default True
-        Batch norm. If False, a bias.
+        Whether a batch norm follows the convolution. If False, a bias is added.
     activation : str, default 'leaky'
         One of ``gluonops.darknet.activations.ACTIVATIONS``. The slope of leaky is 0.1.
     epsilon : float, optional
@@ -103,9 +104,10 @@ class Convolution(Weighted):
     dilation : int, default 1
         Distance of the pixels that neighbouring weights meet.
     blur : {0, 2, 3}, default 0
-        Size of a blur that makes the steps of ``stride``; the convolution itself then makes none.
+        Size of a blur that follows and has the ``stride``. The convolution itself then has a stride of 1.
     outside : float, optional
-        Convolve signs: the option ``xnor``. Pixels beyond the image count as this, -1 or 0.
+        If given, signs are convolved, as the option ``xnor`` says. Pixels beyond the image count as ``outside``, which
+        is -1 or 0.
 
     Inputs:
         - **data**: (B, in_channels, H, W).
@@ -146,7 +148,7 @@ class Convolution(Weighted):
 
 
 class Connected(Weighted):
-    """Darknet's ``[connected]``: each number of the output, (B, units), is a weighted sum of the input, (B, ...)."""
+    """Darknet's ``[connected]``: a dense layer. The input is (B, ...), and the output is (B, units)."""
 
     def __init__(self, units: int, in_units: int, batch_norm: bool = False, activation: str = "logistic",
                  epsilon: float | None = None, **kwargs):
@@ -246,7 +248,7 @@ def convolutional(build: Builder, section: Section, shape: Shape, prefix: str) -
 
 def _convolved(section: Section, shape: Shape, size: int, strides: tuple[int, int], padding: int, dilation: int,
                blur: int) -> list[int]:
-    """Height and width of a convolution's output."""
+    """The height and width of a convolution's output."""
     reach = dilation * (size - 1) + 1
     steps = (1, 1) if blur else strides
     sides = windows(shape[1:], reach, steps, 2 * padding * dilation)
@@ -268,7 +270,7 @@ def _groups(section: Section, channels: int, filters: int, xnor: bool) -> int:
 
 
 def _shared(build: Builder, section: Section, weight_shape: Shape, batch_norm: bool) -> Convolution | None:
-    """The convolution that the option ``share_index`` names, if it is given."""
+    """The convolution whose weights a section shares, which the option ``share_index`` names. None without it."""
     if "share_index" not in section:
         return None
     number = build.earlier(section, "share_index", section.integer("share_index"))

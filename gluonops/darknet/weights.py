@@ -4,12 +4,13 @@ All numbers are little endian. The header is three int32, major, minor and revis
 training, which has 8 bytes if major*10 + minor is at least 2, else 4 bytes. Then the numbers of each layer with weights
 follow, in float32 and in the layers' order:
 
-- of a convolution its biases; with batch norm also scales, means and variances; weights of shape (channels,
-  in_channels / groups, size, size). One that shares the weights of another has no numbers of its own.
-- of a connected layer its biases; weights of shape (outputs, inputs), in versions above 1000 (inputs, outputs); with
-  batch norm also scales, means and variances.
-- of a local layer its biases, (channels, positions); weights of shape (positions, channels, in_channels * size * size).
-- of a shortcut with weights its weights, (layers, channels or 1).
+- A convolution has its biases, with batch norm also scales, means and variances, and then weights of shape (channels,
+  in_channels / groups, size, size). A convolution that shares the weights of another has no numbers of its own.
+- A connected layer has its biases, weights of shape (outputs, inputs), and with batch norm also scales, means and
+  variances. In files with major or minor above 1000, the weights are (inputs, outputs).
+- A local layer has its biases, (channels, positions), and weights of shape (positions, channels, in_channels * size *
+  size).
+- A shortcut with weights has these weights, (layers, channels or 1).
 
 Nothing marks where a layer ends, so only the length of a file can be checked.
 
@@ -75,8 +76,8 @@ def load_weights(net: mx.gluon.HybridBlock, path: str | os.PathLike, ctx: mx.Con
     progress : callable, optional
         Wraps the sequence of layers, as ``tqdm.tqdm`` does.
     layers : int, optional
-        Load the first so many children of the net only, such as the layers of ``gluonops.darknet.load``. The net has
-        to be initialized. The file may go on with other layers.
+        Load only the first ``layers`` children of the net, such as the layers of a net of ``gluonops.darknet.load``.
+        The net has to be initialized. The file may go on with other layers.
 
     Returns
     -------
@@ -86,8 +87,8 @@ def load_weights(net: mx.gluon.HybridBlock, path: str | os.PathLike, ctx: mx.Con
     Raises
     ------
     OpError
-        The file cannot be read, is too short or has bytes left over; the message has the layer's name and the counts.
-        The net has parameters outside of its ``Convolution`` blocks. In all these cases the net is unchanged.
+        The file cannot be read, is too short or has bytes left over: the message has the layer's name and the counts.
+        Or the net has parameters outside of its ``Convolution`` blocks. In all these cases the net is unchanged.
     """
     where = "darknet.load_weights"
     blocks = _weighted(where, net, layers)
@@ -113,8 +114,8 @@ def load_weights(net: mx.gluon.HybridBlock, path: str | os.PathLike, ctx: mx.Con
 def save_weights(net: mx.gluon.HybridBlock, path: str | os.PathLike, seen: int | None = None) -> None:
     """Write a net's convolutions as a Darknet weights file.
 
-    A net that was only loaded gives the loaded file, byte for byte. The file is written under a temporary name and
-    renamed when complete.
+    If the net was only loaded and not trained, the written file is the loaded one, byte for byte. The file is written
+    under a temporary name and renamed when it is complete.
 
     Parameters
     ----------
@@ -156,9 +157,9 @@ def save_weights(net: mx.gluon.HybridBlock, path: str | os.PathLike, seen: int |
 
 
 def _weighted(where: str, net: mx.gluon.Block, layers: int | None = None) -> list[Weighted]:
-    """The layers of a net with weights, in order. An OpError if the net has parameters outside of them.
+    """The layers of a net that have weights, in order. An OpError is raised if the net has parameters elsewhere.
 
-    ``layers``: of the first so many children of the net alone.
+    If ``layers`` is given, only the first ``layers`` children of the net count.
     """
     if not isinstance(net, mx.gluon.Block):
         raise OpError(where, f"net is {type(net).__name__}; expected a HybridBlock", "Pass a net")
@@ -203,7 +204,10 @@ def _read_header(file: BinaryIO, path: str | os.PathLike) -> Header:
 
 
 def _check_length(blocks: list[Weighted], start: int, size: int, path: str | os.PathLike, goes_on: bool) -> None:
-    """Raise an OpError if a file ends within a layer, or has bytes behind the last one, unless it ``goes_on``."""
+    """Raise an OpError if a file ends within a layer, or has bytes behind the last layer.
+
+    If ``goes_on`` is true, bytes behind the last layer are allowed.
+    """
     file = os.path.basename(os.fspath(path))
     end = start
     for block in blocks:

@@ -9,13 +9,13 @@ An argument out of range, or a package that is missing, is an OpError.
 from .anchors import anchors_of, kmeans
 from .average_precision import coco_average_precision
 from .base import DetectionDataset
+from .by_name import classification, detection, recognize
 from .datasets.darknet import DataFile, read_data_file
 from .datasets.digits import Split, digits
 from .datasets.image_folder import ImageFolder
 from .datasets.scenes import DigitScenes, ShapeScenes
 from .formats import format_names
 from .images import image_files
-from .load import classification, detection, recognize
 from .transforms.augment import Augment, Crop, Turn
 from .transforms.letterbox import Letterbox, Resize, letterbox, letterbox_boxes, resize, unletterbox_boxes
 from .transforms.pipeline import (

@@ -55,7 +55,7 @@ def anchors_of(dataset: DetectionDataset, k: int = 5, size: Size = 416, stride: 
 def box_sizes(dataset: DetectionDataset, size: Size = 416) -> np.ndarray:
     """Width and height in pixels, float64 (boxes, 2), of a data set's boxes after letterboxing to ``size``.
 
-    ``size``: input size of the net, or (width, height). An OpError if a box has no area.
+    ``size`` is the input size of the net, or (width, height). An OpError is raised if a box has no area.
     """
     size = tuple(size) if np.ndim(size) else (size, size)
     sizes = [np.zeros((0, 2))]
@@ -78,9 +78,9 @@ def kmeans(sizes: np.ndarray, k: int = 5, seed: int = 0, restarts: int = 10) -> 
     """Cluster boxes by size. The distance is 1 - IoU of two boxes with a common centre.
 
     Each restart draws initial centres as k-means++ does. Then it repeats two steps: each box is assigned to the centre
-    with the largest IoU, and each centre becomes the mean of its boxes. The mean does not maximise the IoU. So the
-    result is the centres of the best step, and not those of the last step. An OpError if there are fewer different
-    sizes than ``k``, or one is not above 0.
+    with the largest IoU, and each centre becomes the mean of its boxes. The mean does not maximise the IoU, so a step
+    can make the result worse. The result is therefore the centres of the best step, and not of the last one. An OpError
+    is raised if there are fewer different sizes than ``k``, or one is not above 0.
 
     Parameters
     ----------

@@ -15,7 +15,7 @@ STATISTICS = ("AP", "AP50", "AP75")   # the first of pycocotools' twelve
 
 def coco_average_precision(detections: Sequence[np.ndarray], labels: Sequence[np.ndarray],
                            classes: Sequence[str]) -> dict[str, float]:
-    """Average precision as COCO's server computes it: a mean over 101 recalls, the classes, and IoUs from 0.5 to 0.95.
+    """Compute the average precision as COCO's server does: over 101 recalls, all classes, and IoUs from 0.5 to 0.95.
 
     Parameters
     ----------
@@ -25,6 +25,7 @@ def coco_average_precision(detections: Sequence[np.ndarray], labels: Sequence[np
         One array (objects, 6) per image, as :meth:`gluonops.data.DetectionDataset.label` returns it. A difficult
         object is ignored like a crowd in COCO: it is neither a hit nor a miss.
     classes : sequence of str
+        Names of the classes.
 
     Returns
     -------

@@ -26,7 +26,7 @@ HOLD_OUT_SEED = 0
 
 
 class Described:
-    """A data set that is printed as its sizes and classes."""
+    """A data set whose ``repr`` shows how many images it has, and its classes."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} images, {len(self.classes)} classes: {listed(self.classes)})"
@@ -40,9 +40,9 @@ class LabelledImages(Described, gluon.data.Dataset):
     Attributes
     ----------
     rest : LabelledImages or None
-        The other split of a data set that has one part only, of which a fifth is held out. Else None.
+        If a fifth of a data set is held out, the other split. Otherwise None.
     held_out : tuple of str or None
-        The names of the pictures that are held out then.
+        If a fifth of a data set is held out, the names of the pictures that are held out. Otherwise None.
     """
 
     rest, held_out = None, None
@@ -63,11 +63,11 @@ class LabelledImages(Described, gluon.data.Dataset):
         return image
 
     def readable(self, index: int) -> tuple[int, np.ndarray]:
-        """(index, image) of the first image from an index on that can be decoded; those in front of it come last.
+        """(index, image) of the first image that can be decoded, counted from an index on. The search wraps around.
 
         A header says nothing about the pixels behind it, and to decode all images beforehand would take as long as an
-        epoch. So a damaged image is found when its turn comes, and is counted in ``repairs``. An OpError if the repairs
-        are strict, or more than 1 in 10 images cannot be read.
+        epoch. So a damaged image is found when its turn comes, and is counted in ``repairs``. An OpError is raised if
+        the repairs are strict, or more than 1 in 10 images cannot be read.
         """
         for current in around(index, len(self)):
             try:
@@ -90,17 +90,18 @@ class LabelledImages(Described, gluon.data.Dataset):
                 self.name(index), *size, *self._sizes[index]), "Start again: the file has changed")
 
     def _keep(self, indices):
-        """Leave the other images out."""
+        """Keep the images with these indices, and leave the others out."""
         for column in self._columns:
             values = getattr(self, column)
             if values is not None and len(values):
                 setattr(self, column, [values[i] for i in indices])
 
     def _hold_out(self, split: str, root: str, hold_out: Union[bool, Sequence[str]]) -> None:
-        """Become a split of this data set, which has no part for validation; ``rest`` is the other split.
+        """Become a split of this data set, which has no part for validation. ``rest`` becomes the other split.
 
-        ``hold_out``: the names of the pictures to hold out, as ``held_out`` has them. True: a fifth of each class,
-        drawn with a fixed seed: the same for the same pictures. False: none, so that this is the split to train on.
+        ``hold_out`` are the names of the pictures to hold out, as ``held_out`` has them. True holds out a fifth of each
+        class. It is drawn with a fixed seed, so it is the same for the same pictures. False holds out nothing: all
+        pictures are for training.
         """
         if hold_out is False or hold_out is None:
             if split == "val":
@@ -120,7 +121,7 @@ class LabelledImages(Described, gluon.data.Dataset):
         self.rest = other
 
     def _groups(self):
-        """For each image what a fifth is taken of: its class."""
+        """The group of each image: its class. A fifth of each group is held out."""
         return self._labels
 
 
@@ -172,14 +173,14 @@ class DetectionDataset(LabelledImages):
         return digest.hexdigest()[:16]
 
     def _groups(self):
-        """For each image its rarest class, or -1 if it has no object."""
+        """The group of each image: its rarest class, or -1 if it has no object."""
         classes = [[int(row[4]) for row in label] for label in self._labels]
         counts = collections.Counter(number for each in classes for number in each)
         return [min(each, key=lambda number: (counts[number], number), default=-1) for each in classes]
 
 
 class ClassificationDataset(LabelledImages):
-    """Images with one class each, with the items of :func:`gluonops.data.classification`; ``labels`` are class ids."""
+    """Images with one class each. Its items are those of :func:`gluonops.data.classification`."""
 
     def __getitem__(self, index: int) -> tuple[np.ndarray, int]:
         index, image = self.readable(index)
@@ -192,9 +193,9 @@ class ClassificationDataset(LabelledImages):
 
 
 def fifth(groups: Sequence[int], names: Sequence[str]) -> np.ndarray:
-    """Which pictures are held out: a fifth of each group, but at least one of two or more; bool (pictures,).
+    """Which pictures are held out, bool (pictures,): a fifth of each group.
 
-    The choice depends on the names and the groups alone.
+    Of a group with two to four pictures, one is held out. The choice depends on the names and the groups alone.
     """
     chosen = np.zeros(len(names), bool)
     rng = np.random.RandomState(HOLD_OUT_SEED)
@@ -218,12 +219,15 @@ def _listed_ones(own, names, where):
 
 
 def listed(names: Sequence[str], most: int = NAMED) -> str:
-    """The first names, of classes as many as a line has room for."""
+    """The first names as a text, as many as fit in a line."""
     return ", ".join([*names[:most], *(["..."] if len(names) > most else [])])
 
 
 def around(index: int, count: int) -> Iterator[int]:
-    """The indices below ``count`` from one on, and then those in front of it. An IndexError if there is no such one."""
+    """The indices below ``count``, beginning with ``index`` and wrapping around.
+
+    An IndexError is raised if there is no such index.
+    """
     first = range(count)[index]
     return ((first + further) % count for further in range(count))
 
@@ -245,8 +249,8 @@ def class_words(words: Sequence[str], where: str) -> tuple[str, ...]:
 def class_names(classes: Union[Sequence[str], str, os.PathLike], where: str) -> tuple[str, ...]:
     """Class names from a sequence, or from a text file with one name per line.
 
-    ``classes``: the names, or the path of the file. An OpError if the file cannot be read, or there are no names, or
-    two equal names.
+    ``classes`` are the names, or the path of the file. An OpError is raised if the file cannot be read, or there are no
+    names, or two equal names.
     """
     origin = ""
     if isinstance(classes, (str, os.PathLike)):

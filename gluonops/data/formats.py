@@ -16,7 +16,7 @@ class Format(NamedTuple):
     reader: str
     rooted: bool = True    # whether the user passes a root. If not, the data is part of a package.
     classes: bool = True   # whether the option ``classes`` is allowed. If not, the classes are fixed.
-    # What of it tells that a folder has this layout: patterns of paths in the folder, in which case does not count. One
+    # Patterns of paths in a folder. If one of them matches, the folder has this layout. Case does not count. A pattern
     # that ends in a slash means folders that can be classes.
     marks: tuple = ()
     endings: tuple = ()    # how the name of a file ends that may be in the place of the folder

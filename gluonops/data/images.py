@@ -1,7 +1,7 @@
 """Functions that read images. Their errors name the file that cannot be read.
 
-Pillow alone decides an image's size, orientation and pixels. Images are upright, as EXIF says: annotation tools such as
-labelImg and labelme show them so, and their boxes are in what they show.
+Pillow alone decides an image's size, orientation and pixels. Images are turned upright, as EXIF says. Annotation tools
+such as labelImg and labelme show them upright, so the boxes that they write refer to the upright image.
 """
 from __future__ import annotations
 
@@ -47,11 +47,14 @@ MIB = 1 << 20
 
 
 class UnreadableError(OpError):
-    """The bytes of a picture do not decode."""
+    """The bytes of a picture cannot be decoded."""
 
 
 def max_bytes() -> int:
-    """The limit in bytes: ``GLUONOPS_MAX_DECODED_MIB``, or 512 MiB. An OpError if that is not a positive integer."""
+    """The limit in bytes, from ``GLUONOPS_MAX_DECODED_MIB``; without the variable it is 512 MiB.
+
+    An OpError is raised if the variable is not a positive integer.
+    """
     return Attr(LIMIT, Int(1), DEFAULT_LIMIT).parse("data", os.environ.get(LIMIT, DEFAULT_LIMIT)) * MIB
 
 
@@ -94,10 +97,11 @@ def image_files(folder: str | os.PathLike) -> list[str]:
 def read_image(path: str, where: str, formats: Sequence[str] | None = FORMATS) -> np.ndarray:
     """Read the image in a file. It is upright, as its EXIF data says.
 
-    ``formats``: Pillow's names of those that the file may have, whatever its name says. None: all that Pillow knows.
+    ``formats`` has Pillow's names of the formats that the file may have, whatever its name says. With None, all formats
+    that Pillow knows are allowed.
 
-    The result is uint8 (height, width, 3), RGB. Raises OpError: the file is missing, cannot be decoded, is truncated,
-    has another format, or would take more memory than ``GLUONOPS_MAX_DECODED_MIB``. The message names it.
+    The result is uint8 (height, width, 3), RGB. An OpError is raised if the file is missing, cannot be decoded, is
+    truncated, has another format, or would take more memory than ``GLUONOPS_MAX_DECODED_MIB``. The message names it.
     """
     with files.opened(where, path, REMEDY, "the image") as file:
         check_size(where, path, os.fstat(file.fileno()).st_size)
@@ -129,7 +133,7 @@ def encoded_size(content: bytes, name: str, where: str) -> tuple[int, int]:
 
 
 def read_header(path: str, where: str) -> Header:
-    """The header of an image's file, of which the end is looked at as well. An OpError if it cannot be read.
+    """The header of an image's file, of which the end is looked at as well. An OpError is raised if it cannot be read.
 
     A file whose end has not the mark that whole ones have is decoded, to see whether it can be.
     """
@@ -138,7 +142,7 @@ def read_header(path: str, where: str) -> Header:
 
 
 def checked_header(file: BinaryIO, name: str, where: str) -> Header:
-    """The same of an opened file. ``name`` is its name in errors."""
+    """As :func:`read_header`, for a file that is open. ``name`` is its name in errors."""
     header = _header(file, name, where)
     if not _has_end(file):
         file.seek(0)
@@ -149,7 +153,7 @@ def checked_header(file: BinaryIO, name: str, where: str) -> Header:
 
 @contextlib.contextmanager
 def _without_truncated_images(where):
-    """Pillow takes no truncated file for a whole one, although gluoncv has asked it to for all."""
+    """Let Pillow raise an error for a truncated file. gluoncv has told it to accept truncated files everywhere."""
     module = require("PIL.ImageFile", where)
     before, module.LOAD_TRUNCATED_IMAGES = module.LOAD_TRUNCATED_IMAGES, False
     try:
@@ -159,7 +163,7 @@ def _without_truncated_images(where):
 
 
 def _has_end(file):
-    """Whether a file ends as a whole one does. A file of a format without a mark at the end has one."""
+    """Whether a file ends with the mark of its format, as a whole file does. True for formats without such a mark."""
     size = file.seek(0, os.SEEK_END)
     file.seek(max(0, size - TAIL))
     tail = file.read(TAIL)
@@ -184,17 +188,17 @@ def _header(file, name, where):
 
 
 def headers(paths: Sequence[str | OpError], where: str, what: str) -> list[Header | OpError]:
-    """What :func:`read_header` finds in each file, or its error. An OpError among the paths stays in its place.
+    """The header of each file, or the error that :func:`read_header` raised for it.
 
-    ``what`` is the text in front of the progress bar.
+    An OpError among the paths stays in its place. ``what`` is the text in front of the progress bar.
     """
-    found = []
+    results = []
     for path in progress(paths, what):
         try:
-            found.append(path if isinstance(path, OpError) else read_header(path, where))
+            results.append(path if isinstance(path, OpError) else read_header(path, where))
         except OpError as error:
-            found.append(error)
-    return found
+            results.append(error)
+    return results
 
 
 @contextlib.contextmanager
@@ -218,7 +222,7 @@ def _opened_by_pillow(file, name, where, formats):
 
 
 def _installed(pillow, formats):
-    """Those of Pillow's formats that are installed here."""
+    """The names of those of these formats that the installed Pillow supports."""
     if not all(name in pillow.OPEN for name in formats):
         pillow.init()
     return [name for name in formats if name in pillow.OPEN]
@@ -227,7 +231,8 @@ def _installed(pillow, formats):
 def _decoded(pillow, opened, content):
     """The bytes of an opened image, decoded.
 
-    Its method ``load`` takes a truncated file as a whole one if LOAD_TRUNCATED_IMAGES is set, and gluoncv sets it.
+    The image's own method ``load`` is not used, because it accepts truncated files if LOAD_TRUNCATED_IMAGES is set, and
+    gluoncv sets it.
     """
     if opened.format not in DECODED_HERE:
         return opened
@@ -247,7 +252,7 @@ def _decoded(pillow, opened, content):
 
 
 def _rows(content):
-    """The rows of a PNG in a zlib stream that has no end. Pillow takes rows that miss in front of an end for black."""
+    """The rows of a PNG whose zlib stream has no end mark. Pillow would fill rows that are missing with black."""
     chunks = list(_chunks(content))
     kinds = [kind for kind, _ in chunks if kind in ONCE]
     if len(set(kinds)) < len(kinds):
@@ -263,7 +268,7 @@ def _rows(content):
 
 
 def _chunks(content):
-    """(kind, data) of the chunks of a PNG up to the last. An error if it is truncated or a checksum is wrong."""
+    """(kind, data) of the chunks of a PNG up to the last. A ValueError is raised if it is truncated or damaged."""
     content, start, kind = memoryview(content), PNG_SIGNATURE, None
     while kind != b"IEND":
         length, kind = CHUNK.unpack_from(content, start)
@@ -276,7 +281,8 @@ def _chunks(content):
 
 
 def _rgb(image):
-    """The pixels of Pillow's image, some rows at a time: Pillow would copy them all three times. Alpha is left out."""
+    """The pixels of an image as RGB, without alpha. Rows are converted in blocks, because Pillow would copy all pixels
+    three times."""
     width, height = image.size
     pixels = np.empty((height, width, CHANNELS), "uint8")
     has_16_bits = image.mode.startswith("I;16") or image.mode == "I" and image.format == "PPM"
@@ -290,7 +296,7 @@ def _rgb(image):
 
 
 def _orientation(pillow, opened):
-    """EXIF's orientation; 1, which is upright, if there is none."""
+    """EXIF's orientation, from 1 to 8. It is 1, which means upright, if there is no EXIF data."""
     exif = pillow.Exif()
     try:
         exif.load(opened.info.get("exif"))

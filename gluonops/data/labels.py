@@ -56,7 +56,7 @@ class Labelled:
 
 
 class Fitted(NamedTuple):
-    """What :func:`fit` returns, for each picture that is kept: its index, its label and its size.
+    """The result of :func:`fit`: the index, the label and the size of each picture that is kept.
 
     A label is float32 (objects, 6), in pixels. A size is (width, height).
     """
@@ -67,7 +67,7 @@ class Fitted(NamedTuple):
 
 def fit(pictures: Sequence[Labelled], headers: Sequence[Header | OpError], repairs: Repairs, *, shares: bool = False,
         noise: float = NOISE, origin: int = 0) -> Fitted:
-    """Make the labels of pictures fit.
+    """Make labels fit their pictures: repair what can be repaired, and leave out what cannot.
 
     Parameters
     ----------
@@ -109,7 +109,8 @@ def fit(pictures: Sequence[Labelled], headers: Sequence[Header | OpError], repai
 def readable(headers: Sequence[Header | OpError], repairs: Repairs) -> list[int]:
     """The indices of the pictures that can be read. The others are noted.
 
-    An OpError if more than 1 in 10 cannot be read; in strict repairs, if one cannot.
+    An OpError is raised if more than 1 in 10 pictures cannot be read. If the repairs are strict, it is raised if one
+    picture cannot be read.
     """
     errors = [header for header in headers if isinstance(header, OpError)]
     if errors and (repairs.strict or len(errors) == len(headers)):
@@ -122,7 +123,7 @@ def readable(headers: Sequence[Header | OpError], repairs: Repairs) -> list[int]
 
 
 def note_missing(pictures: Sequence[Labelled], missing: Sequence[int], repairs: Repairs) -> None:
-    """Note the pictures without a label file, by their indices; an OpError if no picture has one."""
+    """Note the pictures without a label file. An OpError is raised if no picture has one."""
     if missing and len(missing) == len(pictures):
         first = pictures[missing[0]]
         raise OpError(repairs.where, f"none of {len(pictures)} pictures has a label; expected {first.label} for "
@@ -133,7 +134,10 @@ def note_missing(pictures: Sequence[Labelled], missing: Sequence[int], repairs: 
 
 
 def _use_own_size(picture: Labelled, header: Header, rows: np.ndarray, repairs: Repairs) -> None:
-    """Note a size that is not the picture's. If it is the stored one of a picture on its side, turn the boxes."""
+    """Compare the size that a label states with that of its picture, and note a difference.
+
+    If it is the size of the picture before it was turned upright, the boxes are turned as well.
+    """
     width, height = picture.stated
     got = f"it states the size {width:g} x {height:g}"
     expected = f"{header.size[0]} x {header.size[1]}, the size of {picture.picture}"
@@ -150,14 +154,18 @@ def _use_own_size(picture: Labelled, header: Header, rows: np.ndarray, repairs: 
 
 
 class _Boxes:
-    """The boxes of all pictures: ``rows`` (boxes, 6), of the picture ``owner`` (boxes,) each; ``sizes`` of pictures."""
+    """The boxes of all pictures in one array.
+
+    ``rows`` is (boxes, 6). ``owner``, (boxes,), is the index of each box's picture. ``sizes`` are those of the
+    pictures.
+    """
 
     def __init__(self, rows: np.ndarray, owner: np.ndarray, sizes: np.ndarray, shares: bool):
         self.rows, self.owner, self.shares = rows, owner, shares
         self.written, self.room = rows[:, :4].copy(), sizes[owner]
 
     def clip(self, noise: float) -> np.ndarray:
-        """Put the boxes in pixels, inside of their pictures. Returns which of them are left: bool (boxes,)."""
+        """Convert the boxes to pixels and clip them to their pictures. Returns which boxes are left, bool (boxes,)."""
         scale = np.tile(self.room, 2)
         edges = self.written * scale if self.shares else self.written
         clipped = np.clip(edges, 0, scale)

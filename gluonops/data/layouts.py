@@ -32,8 +32,8 @@ def entries(folder: str) -> tuple[list[str], list[str]]:
     """The names of the files and of the folders in a folder, sorted; two empty lists if there is no such folder."""
     files, folders = [], []
     try:
-        with os.scandir(folder) as found:
-            for entry in found:
+        with os.scandir(folder) as listing:
+            for entry in listing:
                 if not entry.name.startswith(".") and entry.name.lower() not in IGNORED:
                     (folders if entry.is_dir() else files).append(entry.name)
     except OSError:
@@ -42,14 +42,17 @@ def entries(folder: str) -> tuple[list[str], list[str]]:
 
 
 def child(folder: str, *names: str) -> str | None:
-    """The path of the first folder in a folder that has one of the names. Case counts only where two differ by it."""
+    """The path of the first folder inside ``folder`` that has one of the names.
+
+    Case counts only if two folders differ in nothing else.
+    """
     _, folders = entries(folder)
     for name in names:
         if name in folders:
             return os.path.join(folder, name)
-        for found in folders:
-            if found.lower() == name.lower():
-                return os.path.join(folder, found)
+        for existing in folders:
+            if existing.lower() == name.lower():
+                return os.path.join(folder, existing)
     return None
 
 
@@ -80,14 +83,17 @@ def pictures_in(folder: str) -> list[str]:
 
 def pictures_below(folder: str) -> list[str]:
     """The paths of the pictures in a folder and in the folders inside it, sorted."""
-    found = pictures_in(folder)
+    pictures = pictures_in(folder)
     for name in entries(folder)[1]:
-        found += pictures_below(os.path.join(folder, name))
-    return found
+        pictures += pictures_below(os.path.join(folder, name))
+    return pictures
 
 
 def by_stem(paths: Sequence[str]) -> dict[str, str]:
-    """Files by their names without the ending; of pictures that share one the first, in the order of EXTENSIONS."""
+    """Files by their names without the ending.
+
+    If two pictures share a name, the one counts whose ending comes first in EXTENSIONS.
+    """
     def rank(path: str) -> int:
         ending = os.path.splitext(path)[1].lower()
         return EXTENSIONS.index(ending) if ending in EXTENSIONS else len(EXTENSIONS)
@@ -96,7 +102,10 @@ def by_stem(paths: Sequence[str]) -> dict[str, str]:
 
 
 def class_folders(folder: str) -> list[str]:
-    """The names of the folders in a folder that can be classes: not those that layouts have, such as ``images``."""
+    """The names of the folders in a folder that can be classes.
+
+    Folders that layouts have, such as ``images``, cannot.
+    """
     return [name for name in entries(folder)[1] if name.lower() not in NO_CLASSES
             and not any(is_split(name, split) for split in ALIASES)]
 
@@ -121,7 +130,7 @@ def matching(folder: str, pattern: str) -> Iterator[str]:
 
 
 def describe(folder: str) -> str:
-    """What a folder has, in words: ``8 pictures and 8 XML files in one folder``."""
+    """Say in words what a folder has, such as ``8 pictures and 8 XML files in one folder``."""
     counts = dict(_counts(folder, "", DEPTH))
     if not counts:
         return "no pictures and no labels"
@@ -152,7 +161,7 @@ def _in_words(count: collections.Counter) -> str:
 
 
 def nearest(folder: str) -> str:
-    """What to do with a folder that has no layout: the nearest one to what it has."""
+    """The remedy for a folder that has no known layout. It names the layout that is nearest to what the folder has."""
     total = sum((count for _, count in _counts(folder, "", DEPTH)), collections.Counter())
     pictures = total[PICTURE]
     if total[KINDS[".zip"]] and not pictures:
@@ -172,5 +181,5 @@ def nearest(folder: str) -> str:
 
 
 def unknown(where: str, folder: str, expected: str) -> OpError:
-    """The error for a folder that has not the expected layout."""
+    """The error for a folder that does not have the expected layout."""
     return OpError(where, f"{folder} has {describe(folder)}; expected {expected}", nearest(folder))

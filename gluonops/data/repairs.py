@@ -1,7 +1,8 @@
-"""The account of what was changed or left out of a data set, so that it can be used.
+"""Keeps account of what was changed or left out of a data set, so that it can be used.
 
-A reader that meets something imperfect whose repair is certain notes it in :class:`Repairs`, by its reason, with the
-place. A strict account raises an error instead. A reader's user sees one warning, and ``summary`` is for JSON.
+A reader may meet something imperfect whose repair is certain, such as a box that reaches beyond its picture. It notes
+the reason and the place in :class:`Repairs`. If the repairs are strict, an error is raised instead. The user sees one
+warning for all repairs of a data set, and ``summary`` returns them for JSON.
 """
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from ..contract.errors import OpError
 UNREADABLE = 0.1   # A data set of which a larger share of the pictures cannot be read is refused.
 PLACES = 3         # A warning names so many places for each reason.
 ACCEPTED = ("rounded",)   # reasons that are no fault: a strict reader takes them, too
-# The reasons: what stands in the warning behind the number, for one and for several.
+# For each reason the words that follow the number in the warning: for one repair, and for several.
 REASONS = {
     "clipped": ("box reached beyond its picture and is clipped", "boxes reached beyond their picture and are clipped"),
     "rounded": ("box reached beyond its picture by less than a pixel and is clipped",
@@ -49,8 +50,8 @@ class RepairWarning(UserWarning):
     """What was changed or left out of a data set, so that it can be used."""
 
 
-class Found(NamedTuple):
-    """How often there was a reason for a repair, and the first places."""
+class Noted(NamedTuple):
+    """How often a repair was made for a reason, and the first places where it was made."""
     count: int
     first: tuple[str, ...]
 
@@ -67,22 +68,26 @@ class Repairs:
     """
 
     def __init__(self, where: str, strict: bool = False):
-        self.where, self.strict, self.found, self._damaged = where, strict, {}, {}
+        self.where, self.strict, self.noted, self._damaged = where, strict, {}, {}
 
     def note(self, reason: str, place: Place, got: str, expected: str) -> None:
-        """Count a repair. A strict reader raises the error that ``got`` was found there, and ``expected`` was not."""
+        """Count a repair.
+
+        If the repairs are strict, raise an OpError with ``place``, ``got`` and ``expected`` instead.
+        """
         if self.strict and reason not in ACCEPTED:
             raise OpError(self.where, f"{_text(place)}: {got}; expected {expected}",
                           "Correct it, or allow the repair: without strict it is made and counted")
-        count, first = self.found.get(reason, Found(0, ()))
+        count, first = self.noted.get(reason, Noted(0, ()))
         if count < PLACES:
             first = (*first, _text(place))
-        self.found[reason] = Found(count + 1, first)
+        self.noted[reason] = Noted(count + 1, first)
 
     def damaged(self, error: OpError, pictures: int) -> None:
-        """Count a picture of a data set of so many that turns out to be damaged when it is decoded, and warn of it.
+        """Count a picture that turns out to be damaged when it is decoded, and warn of it.
 
-        The error, if the repairs are strict. An OpError if more than 1 in 10 pictures cannot be read.
+        ``pictures`` is the number of pictures that the data set has. If the repairs are strict, ``error`` is raised.
+        An OpError is also raised if more than 1 in 10 pictures cannot be read.
         """
         if self.strict:
             raise error
@@ -91,22 +96,22 @@ class Repairs:
         if self._damaged.setdefault(place, own) is not own:   # It was counted, perhaps by another thread.
             return
         self.note("unreadable", place, "", "")
-        count, total = self.found["unreadable"].count, pictures + self.found["unreadable"].count - len(self._damaged)
+        count, total = self.noted["unreadable"].count, pictures + self.noted["unreadable"].count - len(self._damaged)
         check_readable(self.where, count, total, error)
         warnings.warn(f"{place}. It is left out: the next picture that can be read takes its place", RepairWarning,
                       stacklevel=3)
 
     def summary(self) -> dict[str, dict]:
-        """By reason the ``count`` and the ``first`` places, for JSON."""
-        return {reason: {"count": count, "first": list(first)} for reason, (count, first) in self.found.items()}
+        """For each reason a dict with the ``count`` and the ``first`` places, for JSON."""
+        return {reason: {"count": count, "first": list(first)} for reason, (count, first) in self.noted.items()}
 
     def __str__(self) -> str:
         return "\n".join(f"  {count} {REASONS[reason][count > 1]}: {'; '.join(first)}{'; ...' * (count > len(first))}"
-                         for reason, (count, first) in self.found.items())
+                         for reason, (count, first) in self.noted.items())
 
 
 def check_readable(where: str, count: int, total: int, first: OpError) -> None:
-    """Raise an OpError if ``count`` of ``total`` pictures, which cannot be read, are more than 1 in 10."""
+    """Raise an OpError if more than 1 in 10 pictures cannot be read: ``count`` of ``total``."""
     if count > UNREADABLE * total:
         raise OpError(where, f"{count} of {total} pictures cannot be read; expected at most 1 in 10. The first: "
                       f"{first.what}", first.remedy)
@@ -120,15 +125,15 @@ def merged(several: Iterable[Repairs]) -> Repairs:
     """The repairs of several parts of a data set as those of one. Parts that were read together count once."""
     parts = list({id(repairs): repairs for repairs in several}.values())
     total = Repairs(parts[0].where) if parts else Repairs("data")
-    for reason, found in itertools.chain.from_iterable(part.found.items() for part in parts):
-        count, first = total.found.get(reason, Found(0, ()))
-        total.found[reason] = Found(count + found.count, (*first, *found.first)[:PLACES])
+    for reason, noted in itertools.chain.from_iterable(part.noted.items() for part in parts):
+        count, first = total.noted.get(reason, Noted(0, ()))
+        total.noted[reason] = Noted(count + noted.count, (*first, *noted.first)[:PLACES])
     return total
 
 
 def warn_of(several: Iterable[Repairs], stacklevel: int = 3) -> None:
-    """One warning of all repairs, if there are any."""
+    """Show one warning about all repairs, if there are any."""
     total = merged(several)
-    if total.found:
+    if total.noted:
         warnings.warn(f"the data set is used with these repairs; with strict they are errors:\n{total}", RepairWarning,
                       stacklevel=stacklevel)

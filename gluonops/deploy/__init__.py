@@ -1,4 +1,5 @@
-"""Runs nets from files on images: exported ones, as symbol JSON or ONNX, and Darknet's.
+"""Runs nets from files on images: nets that were exported as symbol JSON or ONNX, and Darknet's.
 
-:func:`load` reads what a file says of itself, and returns a :class:`LoadedDetector` or a :class:`LoadedClassifier`.
+:func:`load` reads a net and the metadata in its file, and returns a :class:`LoadedDetector` or a
+:class:`LoadedClassifier`.
 """

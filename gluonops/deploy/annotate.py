@@ -46,7 +46,7 @@ class Detection(NamedTuple):
         return f"Detection({self.name!r}, {self.score:.3f}, box=({box}))"
 
     def as_dict(self) -> dict[str, Any]:
-        """``name``, ``class``, ``score`` and ``box``, rounded, for JSON."""
+        """A dict with ``name``, ``class``, ``score`` and ``box``, rounded, for JSON."""
         return {"name": self.name, "class": self.class_id, "score": round(self.score, 6),
                 "box": [round(side, 2) for side in self.box]}
 
@@ -72,16 +72,16 @@ class Prediction(NamedTuple):
         return f"Prediction({self.name!r}, {self.score:.3f})"
 
     def as_dict(self) -> dict[str, Any]:
-        """``name``, ``class`` and ``score``, rounded, for JSON."""
+        """A dict with ``name``, ``class`` and ``score``, rounded, for JSON."""
         return {"name": self.name, "class": self.class_id, "score": round(self.score, 6)}
 
 
 def read_picture(image: object, where: str) -> np.ndarray:
-    """The pixels of an image.
+    """The pixels of an image, uint8 (H, W, 3) or (H, W, 1).
 
-    ``image``: a file, or pixels: uint8 (H, W, 3) in RGB, (H, W, 1) or (H, W) in grey. A file is read as the data sets
-    read it, upright, and may have any format that Pillow knows if its name does not say JPEG, PNG or BMP. The result is
-    uint8 (H, W, 3) or (H, W, 1). An OpError if the file cannot be read, or the pixels have another shape or type.
+    ``image`` is a file, or pixels: uint8 (H, W, 3) in RGB, (H, W, 1) or (H, W) in grey. A file is read as the data sets
+    read it, and turned upright. If its name does not say JPEG, PNG or BMP, it may have any format that Pillow knows. An
+    OpError is raised if the file cannot be read, or the pixels have another shape or type.
     """
     if isinstance(image, (str, os.PathLike)):
         path = os.fspath(image)
@@ -102,20 +102,20 @@ def read_picture(image: object, where: str) -> np.ndarray:
 
 
 def draw_boxes(pixels: np.ndarray, detections: Sequence[Detection]) -> Image:
-    """A picture in RGB with boxes and their names, of detections that are sorted by score. The first one is on top."""
+    """Draw detections into a picture, in RGB: boxes and names. They are sorted by score, and the first is on top."""
     picture = _picture(pixels)
     pen = require("PIL.ImageDraw", WHERE).Draw(picture)
     line_width = max(2, min(picture.size) // 200)
     font = _font(max(SMALLEST_TEXT, min(picture.size) // 40))
-    for found in reversed(detections):
-        ink = colour(found.class_id)
-        pen.rectangle(found.box, outline=ink, width=line_width)
-        _draw_label(pen, picture.size, f"{found.name}: {found.score:.2f}", found.box, ink, font)
+    for detection in reversed(detections):
+        ink = colour(detection.class_id)
+        pen.rectangle(detection.box, outline=ink, width=line_width)
+        _draw_label(pen, picture.size, f"{detection.name}: {detection.score:.2f}", detection.box, ink, font)
     return picture
 
 
 def _draw_label(pen, size, text, box, ink, font):
-    """Text on a coloured field: above the box, or inside if there is no room, and within the picture."""
+    """Draw a text on a coloured field. It is above the box, or inside if there is no room, and within the picture."""
     left, top, right, bottom = pen.textbbox((0, 0), text, font=font)
     width, height = right - left + 4, bottom - top + 4
     x = min(max(box[0], 0), max(size[0] - width, 0))
@@ -127,7 +127,7 @@ def _draw_label(pen, size, text, box, ink, font):
 
 
 def draw_caption(pixels: np.ndarray, lines: Sequence[str]) -> Image:
-    """A picture in RGB with lines of text on white below it. A small picture is enlarged."""
+    """Draw lines of text on white below a picture, in RGB. A small picture is enlarged."""
     image = require("PIL.Image", WHERE)
     picture = _picture(pixels)
     factor = -(-SMALLEST_WIDTH // picture.width)
@@ -145,7 +145,7 @@ def draw_caption(pixels: np.ndarray, lines: Sequence[str]) -> Image:
 
 
 def colour(class_id: int) -> tuple[int, ...]:
-    """(red, green, blue) from 0 to 255 for a class id. Steps of the golden ratio make the hues of neighbours differ."""
+    """The colour of a class, as (red, green, blue) from 0 to 255. Hues are steps of the golden ratio apart."""
     hue = class_id * 0.618034 % 1
     return tuple(int(255 * part) for part in colorsys.hsv_to_rgb(hue, 0.9, 0.9))
 

@@ -1,4 +1,4 @@
-"""Checks what a file in 8 bits says of itself, and warns where this processor computes it wrongly."""
+"""Checks the metadata of a file in 8 bits, and warns if this processor would compute the net wrongly."""
 from __future__ import annotations
 
 import importlib.util
@@ -9,8 +9,8 @@ import numpy as np
 
 from ..contract.errors import OpError, quoted
 from ..export.metadata import ANY, VNNI
-from ..export.passes.quantize import CONVOLUTION, LARGEST
-from ..export.quantization.layers import SAFE
+from ..export.passes.onednn_int8 import CONVOLUTION, LARGEST
+from ..export.quantization.quantizable import SAFE
 from ..export.sizes import known_types
 from ..export.warning import ExportWarning
 from ..runtime import processor
@@ -24,8 +24,8 @@ WHERE = "export.load"
 def check_model(path: str, model: ExportedModel) -> None:
     """Check a net of MXNet's operators as it was read.
 
-    ``path``: for messages. An OpError if its metadata do not fit its layers. An ExportWarning if it needs VNNI, and
-    MXNet has no VNNI here.
+    ``path`` is for messages. An OpError is raised if the metadata do not fit the layers. An ExportWarning is shown if
+    the net needs VNNI, and MXNet does not use VNNI here.
     """
     layers = [node for node in model.graph.nodes() if node.op == CONVOLUTION and node.flag("quantized")]
     names = sorted(inner.name for layer in layers for inner in layer.subgraphs[0].nodes() if inner.op == "BatchNorm")
@@ -39,9 +39,9 @@ def check_model(path: str, model: ExportedModel) -> None:
 
 
 def check_onnx(path: str, metadata: dict[str, Any]) -> None:
-    """Check an ONNX file that says it is in 8 bits. See :func:`check_model`.
+    """Check an ONNX file whose metadata say that it is in 8 bits. See :func:`check_model`.
 
-    Its weights are compared with what it says if the package onnx is installed.
+    If the package onnx is installed, the weights are compared with the metadata.
     """
     if "quantized" not in metadata and "processor" not in metadata:
         return
@@ -60,7 +60,7 @@ def check_onnx(path: str, metadata: dict[str, Any]) -> None:
 
 
 def _check_claims(path, metadata, layers, needs_vnni):
-    """``layers``: the names of the layers in 8 bits, or their number, or None where it is not known."""
+    """Check the metadata. ``layers`` are the names of the layers in 8 bits, or their number, or None if unknown."""
     stated = metadata.get("quantized", layers if isinstance(layers, list) else [])
     if not isinstance(stated, list) or not all(isinstance(name, str) for name in stated):
         _refuse(path, f"names the layers {quoted(stated)} as quantized; expected a list of names")

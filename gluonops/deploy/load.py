@@ -1,4 +1,4 @@
-"""Loads a net from files, with what the files say of it: classes, sizes, preprocessing."""
+"""Loads a net from files, together with its classes, sizes and preprocessing, which the files contain."""
 from __future__ import annotations
 
 import dataclasses
@@ -14,14 +14,14 @@ from .. import darknet
 from ..contract.errors import OpError
 from ..data.base import class_names
 from ..export import passes
-from ..export.files import shapes_of_inputs
 from ..export.graph import Graph
-from ..export.labels import ends_in_softmax
 from ..export.locate import ARCHIVES, SYMBOL, split
 from ..export.metadata import classes_of, metadata_of
 from ..export.model import ExportedModel
 from ..export.onnx.session import OnnxNet
 from ..export.preprocessing import Preprocessing
+from ..export.symbol_files import shapes_of_inputs
+from ..export.training_parts import ends_in_softmax
 from .int8 import check_model, check_onnx
 from .nets import LoadedClassifier, LoadedDetector
 
@@ -48,23 +48,24 @@ def load(path: str | os.PathLike, weights: str | os.PathLike | None = None, clas
     classes : sequence of str, str or os.PathLike, optional
         Names of the classes, or a file with one per line. Files that a training script has exported have them.
     preprocessing : dict or Preprocessing, optional
-        For files that do not have it: see :class:`gluonops.export.Preprocessing`.
+        How images are prepared, for files that do not say it: see :class:`gluonops.export.Preprocessing`.
     epoch : int, optional
         Number of the parameter file. The default is the highest one.
     device : mxnet.Context, optional
-        The default is the CPU. An ONNX file always runs on the CPU.
+        The device to run on. The default is the CPU. An ONNX file always runs on the CPU.
     threshold, nms, topk : optional
-        For a cfg: the parameters of :class:`gluonops.darknet.Detector`. In exported files they are fixed.
+        Parameters of :class:`gluonops.darknet.Detector`, for a cfg. In exported files they are fixed.
     progress : callable, optional
-        For a cfg: see :func:`gluonops.darknet.load`.
+        Wraps the sequence of layers, for a cfg: see :func:`gluonops.darknet.load`.
     resize : {"letterbox", "stretch", "crop"}, optional
-        How images get the net's size; see :class:`gluonops.export.Preprocessing`. By default as the file says. A cfg of
-        AlexeyAB's Darknet says ``stretch``, unless it has ``letter_box=1``. Others say ``letterbox``.
+        How images get the net's size: see :class:`gluonops.export.Preprocessing`. The default is what the file says.
+        For a cfg of AlexeyAB's Darknet it is ``stretch``, unless the cfg has ``letter_box=1``. For other cfgs it is
+        ``letterbox``.
     data_shape : tuple of int, optional
-        For symbol JSON that does not have it, or to take images of another size: the shape of the input, batch
-        included.
+        Shape of the input, with the batch. It is needed for symbol JSON that does not contain it, or to take images of
+        another size.
     outputs : iterable of str, optional
-        For symbol JSON: as in :func:`gluonops.export.onnx`.
+        Nodes to take as outputs, for symbol JSON: as in :func:`gluonops.export.onnx`.
 
     Returns
     -------
@@ -84,7 +85,7 @@ def load(path: str | os.PathLike, weights: str | os.PathLike | None = None, clas
     detection = {name: value for name, value in (("threshold", threshold), ("nms", nms), ("topk", topk))
                  if value is not None}
     if path.endswith(".cfg"):
-        found = _from_darknet(path, weights, device, detection, progress)
+        source = _from_darknet(path, weights, device, detection, progress)
     else:
         if weights is not None:
             raise OpError(WHERE, f"{path} has weights, and is no .cfg; expected Darknet's cfg with its weights",
@@ -93,13 +94,13 @@ def load(path: str | os.PathLike, weights: str | os.PathLike | None = None, clas
             name = next(iter(detection))
             raise OpError(WHERE, f"{name} is given for the exported net {path}, where it is fixed",
                           f"Leave it out, or export net.detector({name}=...)")
-        found = _from_onnx(path) if path.endswith(".onnx") else _from_symbol(path, epoch, device, data_shape,
+        source = _from_onnx(path) if path.endswith(".onnx") else _from_symbol(path, epoch, device, data_shape,
                                                                                      outputs)
-    return _loaded(path, found, classes, preprocessing, resize, device)
+    return _loaded(path, source, classes, preprocessing, resize, device)
 
 
-class _Found(NamedTuple):
-    """A net, the shape of its input, and what its file says of it."""
+class _Source(NamedTuple):
+    """A net, the shape of its input, and the metadata of its file."""
 
     net: Callable
     shape: tuple[int, ...]
@@ -137,11 +138,11 @@ def _from_symbol(path, epoch, device, data_shape, outputs):
         for name, parameter in net.collect_params().items():
             parameter._load_init(model.parameters[name], device, cast_dtype=True)   # those of 8-bit layers are int8
     net.hybridize(static_alloc=True)
-    return _Found(_InMode(net, graph), model.inputs[inputs[0]], model.metadata)
+    return _Source(_InMode(net, graph), model.inputs[inputs[0]], model.metadata)
 
 
 class _InMode:
-    """A net of legacy arrays, called in the mode of its graph, whatever the process is in."""
+    """Calls a net with legacy arrays in the mode of its graph, whether or not the process is in NumPy mode."""
 
     def __init__(self, net: gluon.SymbolBlock, graph: Graph):
         self._net, self._graph = net, graph
@@ -155,7 +156,7 @@ def _from_onnx(path):
     net = OnnxNet(path, WHERE)
     check_onnx(path, net.metadata)
     task = {1: "classification", 3: "detection"}.get(net.outputs)   # older files do not say it
-    return _Found(net, net.shape, {"task": task, **net.metadata, "dtype": net.dtype})
+    return _Source(net, net.shape, {"task": task, **net.metadata, "dtype": net.dtype})
 
 
 def _from_darknet(path, weights, device, options, progress):
@@ -175,17 +176,17 @@ def _from_darknet(path, weights, device, options, progress):
     if task == "classification":
         is_probability = ends_in_softmax(ExportedModel.from_net(net, shape, where=WHERE).graph)
         metadata["output"] = "probabilities" if is_probability else "logits"
-    return _Found(net, shape, metadata)
+    return _Source(net, shape, metadata)
 
 
-def _loaded(path, found, classes, preprocessing, resize, device):
+def _loaded(path, source, classes, preprocessing, resize, device):
     """The net, with its names, sizes and preprocessing checked."""
-    task = found.metadata.get("task")
-    if len(found.shape) != 4 or task not in ("detection", "classification"):
-        raise OpError(WHERE, f"{path} takes data of shape {found.shape}, and is neither a detector nor a classifier of "
-                      "images", "Export net.detector(), or a net that returns a score for each class")
+    task = source.metadata.get("task")
+    if len(source.shape) != 4 or task not in ("detection", "classification"):
+        raise OpError(WHERE, f"{path} takes data of shape {source.shape}, and is neither a detector nor a classifier "
+                      "of images", "Export net.detector(), or a net that returns a score for each class")
     if preprocessing is None:
-        preprocessing = found.metadata.get("preprocessing")
+        preprocessing = source.metadata.get("preprocessing")
     if preprocessing is None:
         raise OpError(WHERE, f"{path} does not say how images are prepared for it: {OLDER}",
                       "Export the net again with this gluonops; or pass it as preprocessing, or --preprocessing "
@@ -193,33 +194,33 @@ def _loaded(path, found, classes, preprocessing, resize, device):
     preprocessing = Preprocessing.from_metadata(preprocessing)
     if resize is not None:
         preprocessing = dataclasses.replace(preprocessing, resize=resize)
-    channels, height, width = found.shape[1:]
+    channels, height, width = source.shape[1:]
     if preprocessing.layout == "NHWC":
-        height, width, channels = found.shape[1:]
+        height, width, channels = source.shape[1:]
     if channels != preprocessing.channels:
         raise OpError(WHERE, f"{path} takes images of {channels} channels, and its preprocessing has colours "
                       f"{preprocessing.colours!r}", "Pass another preprocessing")
-    arguments = (found.net, _names(path, found, classes), (width, height), preprocessing, device,
-                 found.metadata.get("dtype", "float32"))
+    arguments = (source.net, _names(path, source, classes), (width, height), preprocessing, device,
+                 source.metadata.get("dtype", "float32"))
     if task == "detection":
-        threshold = found.metadata.get("threshold")
+        threshold = source.metadata.get("threshold")
         loaded = LoadedDetector(*arguments, threshold=threshold if isinstance(threshold, (int, float)) else 0.0)
     else:
-        loaded = LoadedClassifier(*arguments, returns=found.metadata.get("output", "logits"))
+        loaded = LoadedClassifier(*arguments, returns=source.metadata.get("output", "logits"))
     loaded.source = path
     return loaded
 
 
-def _names(path, found, given):
-    """The names of the classes; numbers where there are none."""
-    stored = found.metadata.get("classes")
+def _names(path, source, wanted):
+    """The names of the classes. If neither the caller nor the file has names, they are numbers."""
+    stored = source.metadata.get("classes")
     names = None if stored is None else classes_of(WHERE, path, stored)
-    if given is not None:
-        given = class_names(given, WHERE)
-        if names is not None and len(given) != len(names):
-            raise OpError(WHERE, f"there are {len(given)} names; the net has {len(names)} classes",
+    if wanted is not None:
+        wanted = class_names(wanted, WHERE)
+        if names is not None and len(wanted) != len(names):
+            raise OpError(WHERE, f"there are {len(wanted)} names; the net has {len(names)} classes",
                           "Pass its own names")
-        return given
+        return wanted
     if names is None:
         raise OpError(WHERE, f"{path} does not have the names of its classes: {OLDER}",
                       "Export the net again with this gluonops; or pass classes, or --names FILE")

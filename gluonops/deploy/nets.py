@@ -1,4 +1,4 @@
-"""A net that is ready to run: it takes pictures, and returns names, scores and boxes."""
+"""Nets that are ready to run: they take pictures, and return names, scores and boxes."""
 from __future__ import annotations
 
 import dataclasses
@@ -43,14 +43,14 @@ class _LoadedNet:
         return f"{type(self).__name__}({len(self.classes)} classes, {width} x {height} pixels)"
 
     def _run(self, image):
-        """What the net returns for one image, without the dimension of the batch."""
+        """The outputs of the net for one image, without the dimension of the batch."""
         batch = mx.nd.array(self.preprocessing(image, self.size)[None], ctx=self.device or mx.cpu(), dtype=self.dtype)
         outputs = self.net(batch)
         outputs = outputs if isinstance(outputs, (list, tuple)) else [outputs]
         return [output[0].asnumpy().astype("float32") for output in outputs]
 
     def _check_classes(self, count):
-        """Raise an OpError if the net tells more classes apart than there are names."""
+        """Raise an OpError if the net has more classes than there are names."""
         if count > len(self.classes):
             raise OpError(self.where, f"{self.source} has at least {count} classes, and there are {len(self.classes)} "
                           "names", "Pass the net's own names as classes")
@@ -74,7 +74,8 @@ class LoadedDetector(_LoadedNet):
     preprocessing : Preprocessing
         What happens to an image before the net sees it.
     net : callable
-        A batch of prepared images, NDArray (B, C, H, W), to ids (B, N, 1), scores (B, N, 1) and boxes (B, N, 4).
+        Takes a batch of prepared images, NDArray (B, C, H, W), and returns ids (B, N, 1), scores (B, N, 1) and boxes
+        (B, N, 4).
     threshold : float
         The net returns no detection whose score is not above it.
     """
@@ -130,7 +131,7 @@ class LoadedDetector(_LoadedNet):
                 for class_id, score, box in rows]
 
     def draw(self, image: Picture, detections: Sequence[Detection] | None = None) -> Image:
-        """A picture of the image with the boxes in it. Needs Pillow.
+        """Draw the boxes into the image. It needs Pillow.
 
         Parameters
         ----------
@@ -170,7 +171,7 @@ class LoadedClassifier(_LoadedNet):
     classes, size, preprocessing
         As in :class:`LoadedDetector`.
     net : callable
-        A batch of prepared images, NDArray (B, C, H, W), to logits or probabilities, (B, classes).
+        Takes a batch of prepared images, NDArray (B, C, H, W), and returns logits or probabilities, (B, classes).
     returns : {"logits", "probabilities"}
         What ``net`` returns.
     """
@@ -187,7 +188,7 @@ class LoadedClassifier(_LoadedNet):
         image
             As in :meth:`LoadedDetector.detect`.
         top : int, default 5
-            How many, at least 1.
+            Number of classes to return, at least 1.
 
         Returns
         -------
@@ -210,7 +211,7 @@ class LoadedClassifier(_LoadedNet):
         return [Prediction(self.classes[class_id], int(class_id), float(scores[class_id])) for class_id in order]
 
     def draw(self, image: Picture, predictions: Sequence[Prediction] | None = None) -> Image:
-        """A picture of the image with its most probable classes below it. Needs Pillow.
+        """Write the most probable classes below the image. It needs Pillow.
 
         Parameters
         ----------

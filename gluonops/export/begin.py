@@ -35,8 +35,8 @@ def where_onnx_begins(theirs: InMXNet, source: str | bytes, position: int, value
     inside = InOnnxruntime("export.compare", model.SerializeToString())
 
     def run() -> list[np.ndarray]:
-        found = dict(zip(inside.names, inside(values)))
-        return [found[tensors[node.name]] for node, _ in entries]
+        array_of = dict(zip(inside.names, inside(values)))
+        return [array_of[tensors[node.name]] for node, _ in entries]
 
     return begin_of(theirs, entries, run, position, values, differs)
 
@@ -56,10 +56,10 @@ def begin_of(theirs: InMXNet, entries: list[Entry], run: Callable[[], list[np.nd
         return ""
     try:
         inside = theirs.inside(entries)
-        found, expected, others = run(), inside(values), inside(values, np.random.RandomState(SEED))
+        computed, expected, others = run(), inside(values), inside(values, np.random.RandomState(SEED))
     except Exception:   # The difference itself is what the user has to know.
         return ""
-    is_wrong = {node: differs(*arrays) for (node, _), *arrays in zip(entries, expected, found, others)}
+    is_wrong = {node: differs(*arrays) for (node, _), *arrays in zip(entries, expected, computed, others)}
     start = _named(theirs.model.graph, theirs.entries[position][0].name)
     node = begin(start, is_wrong)
     return f". The two begin to differ at the node {node.name!r} ({kind(node)})"
@@ -84,14 +84,14 @@ def begin(start: Node, is_wrong: dict[Node, bool]) -> Node:
 
 def _compared_before(node: Node, is_wrong: dict[Node, bool]) -> list[Node]:
     """The nearest nodes in front of one that were compared."""
-    found, seen, waiting = [], set(), [source for source, _ in node.inputs]
+    compared, visited, waiting = [], set(), [source for source, _ in node.inputs]
     while waiting:
         source = waiting.pop()
-        if source in seen or source.is_variable:
+        if source in visited or source.is_variable:
             continue
-        seen.add(source)
+        visited.add(source)
         if source in is_wrong:
-            found.append(source)
+            compared.append(source)
         else:
             waiting += [each for each, _ in source.inputs]
-    return found
+    return compared

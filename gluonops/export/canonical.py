@@ -33,7 +33,10 @@ def canonicalize_graph(graph: Graph) -> None:
 
 
 def _parsed(graph: Graph, node: Node) -> tuple[Op, tuple]:
-    """The contract of a node, and its typed attributes. An OpError if this gluonops does not have one of them."""
+    """The contract of a node, and its typed attributes.
+
+    An OpError is raised if this gluonops does not have one of them.
+    """
     name = our_name(node)
     if name not in registry.entries():
         raise OpError("export", f"the node {node.name!r} is the operator gluonops_{name}, which this gluonops does not "

@@ -22,9 +22,9 @@ from .draws import Values, drawn
 from .graph import Entry, Graph
 from .jumps import has_jumps
 from .model import ExportedModel
-from .onnx.model import opset_of
+from .onnx.builder import opset_of
 from .onnx.write import serialized
-from .quantization.layers import steady
+from .quantization.quantizable import steady
 from .rows import groups_of_rows, in_the_order_of
 from .sides import AtJumps, InMXNet, InOnnxruntime, Obstacle
 from .sizes import DataShape, Shapes, last_line
@@ -142,24 +142,24 @@ def compare(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLi
         times what rounding changes: a change of the inputs and parameters by half a unit in the last place, or float64.
         The message has both numbers, and the node where the two begin to differ.
     """
-    path, found = os.fspath(path), []
+    path, differences_of_all = os.fspath(path), []
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ExportWarning)   # the export has said it
             for differences in _compared(net, path, data_shape, epoch, outputs, inputs):
-                found += differences
+                differences_of_all += differences
     except Obstacle as obstacle:
         warnings.warn(f"{os.path.basename(path)} is not compared with MXNet: {obstacle}", ExportWarning, stacklevel=2)
     except Differs as error:
         if not force:
             raise
         warnings.warn(error.what, ExportWarning, stacklevel=2)
-        found += error.differences
-    return found
+        differences_of_all += error.differences
+    return differences_of_all
 
 
 class Differs(OpError):
-    """A difference that is too large. ``differences``: those of all outputs."""
+    """A difference that is too large. ``differences`` are those of all outputs."""
 
     def __init__(self, where: str, what: str, differences: Sequence[Difference] = ()):
         super().__init__(where, what, REMEDY)
@@ -235,8 +235,8 @@ def _of_all_shapes(path, theirs, ours, begin, most=None):
             raise Differs(WHERE, f"{file} does not compute what MXNet does for inputs of {sizes}: "
                           f"{result.finding}{begin(result.finding)}", result.differences)
         for difference in result.differences:
-            known = largest.get(difference.output, difference)
-            largest[difference.output] = max(difference, known, key=lambda one: one.relative)
+            so_far = largest.get(difference.output, difference)
+            largest[difference.output] = max(difference, so_far, key=lambda one: one.relative)
     if not largest:
         raise Obstacle(obstacle)
     return list(largest.values())
@@ -244,12 +244,12 @@ def _of_all_shapes(path, theirs, ours, begin, most=None):
 
 def in_range(model: ExportedModel, shapes: Shapes, drawing: np.random.RandomState, **options: Any) -> Values:
     """Inputs; an Obstacle if no indices in range are found, for which MXNet would read or write elsewhere."""
-    found = drawn(model, shapes, drawing, **options)
-    if found.out_of_range is not None:
-        node = found.out_of_range
+    draw = drawn(model, shapes, drawing, **options)
+    if draw.out_of_range is not None:
+        node = draw.out_of_range
         raise Obstacle(f"no inputs were found for which the node {node.name!r} ({node.op}) reads indices, lengths or "
                        "boxes in range")
-    return found.values
+    return draw.values
 
 
 def _shapes(inputs: Shapes, *sides: Any) -> list[Shapes]:
@@ -299,13 +299,13 @@ def differences(what: str, draw: Callable, theirs: Any, ours: Run, names: Sequen
 
 def _look(what: str, theirs: Any, ours: Run, values: Values, groups: list[list[int]], gradients: range) -> Look:
     """What both sides compute of the same inputs."""
-    expected, found = theirs(values), ours(values)
-    _check_shapes(what, expected, found)
-    return Look(expected, in_the_order_of(expected, found, groups), gradients)
+    expected, computed = theirs(values), ours(values)
+    _check_shapes(what, expected, computed)
+    return Look(expected, in_the_order_of(expected, computed, groups), gradients)
 
 
 def _result(look: Look, doubtful: Sequence[int], names: Sequence[str], values: Values) -> Result:
-    """What a look shows. ``doubtful``: the positions of what differs by too much, or jumps."""
+    """What a look shows. ``doubtful`` are the positions of what differs by too much, or jumps."""
     jumping = set(filter(look.jumps, doubtful))
     wrong = [position for position in doubtful if position not in jumping]
     differences = [Difference(name, *look.difference(position), look.allowed(position))
@@ -333,14 +333,14 @@ def _looked_again(look: Look, exact: Look, gradients: range, names: Sequence[str
                   {position: pair for position, pair in first.expected.items() if position not in again})
 
 
-def _check_shapes(what: str, expected: Arrays, found: Arrays) -> None:
-    shapes, right = ([value.shape for value in values] for values in (found, expected))
+def _check_shapes(what: str, expected: Arrays, computed: Arrays) -> None:
+    shapes, right = ([value.shape for value in values] for values in (computed, expected))
     if shapes != right:
         raise Differs(WHERE, f"{what} has outputs of the shapes {shapes}; MXNet's have {right}")
 
 
 def _finding(look: Look, position: int, difference: Difference, values: Values) -> Finding:
-    expected, found = look.expected[position], look.found[position]
-    apart = distances(expected, found)
+    expected, computed = look.expected[position], look.computed[position]
+    apart = distances(expected, computed)
     place = tuple(map(int, np.unravel_index(apart.argmax(), apart.shape)))
-    return Finding(position, difference, place, float(expected[place]), float(found[place]), values)
+    return Finding(position, difference, place, float(expected[place]), float(computed[place]), values)

@@ -52,7 +52,7 @@ def computed(entries: list[Entry], attrs: dict) -> list[np.ndarray]:
 
 
 def evaluate(outputs: list[Entry], values: Arrays, attrs: dict) -> list[np.ndarray]:
-    """Compute outputs of nodes that depend on no input. ``values``: those of the variables that they depend on."""
+    """Compute outputs of nodes that depend on no input. ``values`` are those of the variables that they depend on."""
     if not outputs:
         return []
     further = Node(VARIABLE, Graph(outputs, attrs).free_name("further"))   # a CachedOp fails without inputs

@@ -38,7 +38,7 @@ class HeadError(OpError):
 
 
 def cut(where: str, graph: Graph, outputs: Iterable[str]) -> None:
-    """Let a graph end in the named outputs, in place. An OpError if there is no such output.
+    """Let a graph end in the named outputs, in place. An OpError is raised if there is no such output.
 
     ``outputs``: names of nodes, for the first output of each; or ``NAME_output1`` and so on for the others.
     """
@@ -52,22 +52,22 @@ def cut(where: str, graph: Graph, outputs: Iterable[str]) -> None:
 
 
 def _entry(where: str, name: str, nodes: dict[str, list[Node]]) -> Entry:
-    """The output of a name. ``nodes``: those of each name."""
+    """The output of a name. ``nodes`` are those of each name."""
     index, number = 0, re.fullmatch(r"(.+)_output(\d*)", name)
-    found = nodes.get(name, [])
-    if not found and number:
-        found, index = nodes.get(number[1], []), int(number[2] or 0)
-    if not found:
-        known = [node.name for same in nodes.values() for node in same if not node.is_variable]
+    same_name = nodes.get(name, [])
+    if not same_name and number:
+        same_name, index = nodes.get(number[1], []), int(number[2] or 0)
+    if not same_name:
+        names = [node.name for same in nodes.values() for node in same if not node.is_variable]
         raise OpError(where, f"the net has no node {quoted(name)}, which is asked for as an output",
-                      perhaps(name, known) or f"Pass one of its nodes, such as {listed(known[-3:])}")
-    if len(found) > 1:
-        raise OpError(where, f"{len(found)} nodes are called {quoted(name)}; expected one, as an output",
+                      perhaps(name, names) or f"Pass one of its nodes, such as {listed(names[-3:])}")
+    if len(same_name) > 1:
+        raise OpError(where, f"{len(same_name)} nodes are called {quoted(name)}; expected one, as an output",
                       "Pass the node in front of them or behind them")
-    if found[0].is_variable:
+    if same_name[0].is_variable:
         raise OpError(where, f"{quoted(name)} is an input or a parameter; expected a node that computes something",
                       "Pass such a node as an output")
-    return found[0], index
+    return same_name[0], index
 
 
 def remaining(graph: Graph, unwanted: Collection[Node]) -> list[str]:
@@ -95,11 +95,11 @@ def _in_front_of_inserted(entry: Entry) -> Entry:
 
 def _reading_inputs(graph: Graph) -> set[Node]:
     """The nodes that compute from an input or a parameter, and not from constants alone."""
-    found = set()
+    reading = set()
     for node in graph.nodes():
-        if node.is_variable or any(source in found for source, _ in node.inputs):
-            found.add(node)
-    return found
+        if node.is_variable or any(source in reading for source, _ in node.inputs):
+            reading.add(node)
+    return reading
 
 
 def name_of(entry: Entry) -> str:
@@ -115,7 +115,7 @@ def places(graph: Graph) -> list[str]:
     """
     computed = _reading_inputs(graph)
     order = [node for node in graph.nodes() if node in computed and not node.is_variable]
-    last_read, found = {}, []
+    last_read, cut_names = {}, []
     for place, node in enumerate(order):
         for source, _ in node.inputs:
             last_read[source] = place
@@ -124,6 +124,6 @@ def places(graph: Graph) -> list[str]:
     furthest = -1
     for place, node in enumerate(order):
         if furthest <= place and last_read.get(node, 0) < len(order):
-            found.append(node.name)
+            cut_names.append(node.name)
         furthest = max(furthest, last_read.get(node, 0))
-    return found[::-1]
+    return cut_names[::-1]

@@ -56,7 +56,7 @@ def arrange(boxes: list[VertexViewer], edges: list[tuple]) -> list[list[VertexVi
     """Set the position of every box.
 
     ``edges``: (source, reader) of each edge, without cycles. Returns the route of every edge, in the order of
-    ``edges``: the source, a way point in each layer between, which has no size, and the reader.
+    ``edges`` is the source, a way point in each layer between, which has no size, and the reader.
     """
     vertices = {box: Vertex() for box in boxes}
     for box, vertex in vertices.items():

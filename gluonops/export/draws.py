@@ -118,13 +118,13 @@ def _checked(model: ExportedModel, values: Values, unsure: list[Need], names: It
 def _first_out_of_range(model: ExportedModel, values: Values, needs: list[Need]) -> Node | None:
     """The first node, inputs first, that reads something out of range. None of those behind it is computed."""
     for need in needs:
-        found = _computed(model, need.entry, values)
-        if found is None:
+        indices = _computed(model, need.entry, values)
+        if indices is None:
             continue
         if need.reading.kind == BOX:
-            found = found.reshape(-1, found.shape[-1])[:, 0]
-        whole = np.trunc(found)   # as MXNet does
-        if not np.isfinite(found).all() or whole.min(initial=need.first) < need.first or \
+            indices = indices.reshape(-1, indices.shape[-1])[:, 0]
+        whole = np.trunc(indices)   # as MXNet does
+        if not np.isfinite(indices).all() or whole.min(initial=need.first) < need.first or \
                 whole.max(initial=need.first) >= need.end:
             return need.node
     return None
@@ -133,25 +133,25 @@ def _first_out_of_range(model: ExportedModel, values: Values, needs: list[Need])
 def _computed(model: ExportedModel, entry: Entry, values: Values) -> np.ndarray | None:
     """What MXNet computes for an entry; None if a label that nobody has given is needed for it."""
     part = Graph([entry], model.graph.attrs)
-    known = {**model.parameters, **values}
-    if not part.variables() or not known.keys() >= set(part.variables()):
+    arrays = {**model.parameters, **values}
+    if not part.variables() or not arrays.keys() >= set(part.variables()):
         return None
     symbol = part.symbol()
-    given = [known[name] for name in symbol.list_inputs()]
+    inputs = [arrays[name] for name in symbol.list_inputs()]
     with part.mode():
         result = mx.nd.CachedOp(symbol)(*[array if isinstance(array, mx.nd.NDArray) else
-                                          mx.nd.array(array, dtype=array.dtype) for array in given])
+                                          mx.nd.array(array, dtype=array.dtype) for array in inputs])
     return (result[entry[1]] if isinstance(result, list) else result).asnumpy().astype(np.float64)
 
 
 def _sources(entry: Entry, parameters: Iterable[str]) -> tuple[set[str], bool]:
     """The inputs that an index comes from, and whether it is sure to be in the range of the numbers of these."""
-    names, is_sure, seen, waiting = set(), True, set(), [entry[0]]
+    names, is_sure, visited, waiting = set(), True, set(), [entry[0]]
     while waiting:
         node = waiting.pop()
-        if node in seen:
+        if node in visited:
             continue
-        seen.add(node)
+        visited.add(node)
         if node.is_variable:
             is_sure = is_sure and node.name not in parameters
             names.update({node.name}.difference(parameters))
@@ -179,13 +179,13 @@ def _needs(graph: Graph, shape: dict[Entry, tuple[int, ...]]) -> list[Need]:
 
 def _labels_of_ours(graph: Graph, parameters: Iterable[str]) -> set[str]:
     """The inputs that labels of our operators come from, whatever their names are."""
-    found = set()
+    names = set()
     for node in graph.nodes():
         if is_ours(node):
             arguments = registry.get(our_name(node)).op.inputs
-            found.update(*(_sources(entry, parameters)[0] for entry, argument in zip(node.inputs, arguments)
+            names.update(*(_sources(entry, parameters)[0] for entry, argument in zip(node.inputs, arguments)
                            if argument.name in ("label", "truth") and argument.values is not None))
-    return found
+    return names
 
 
 def _in_range(needs: list[Need], shape: tuple[int, ...], drawing: np.random.RandomState) -> np.ndarray:
@@ -208,10 +208,10 @@ def _boxes(shape: tuple[int, ...], images: int, drawing: np.random.RandomState) 
 
 def _labels(shape: tuple[int, ...], classes: int, drawing: np.random.RandomState) -> np.ndarray:
     """The first classes; behind the numbers of a box in rows of five."""
-    found = drawing.randint(0, classes, shape).astype(np.float64)
+    boxes = drawing.randint(0, classes, shape).astype(np.float64)
     if len(shape) == 3 and shape[-1] == ROW_OF_LABEL:
-        found[..., :CORNERS] = drawing.randint(8, 40, found[..., :CORNERS].shape) / 64
-    return found
+        boxes[..., :CORNERS] = drawing.randint(8, 40, boxes[..., :CORNERS].shape) / 64
+    return boxes
 
 
 def _beginning(model: ExportedModel, name: str) -> tuple[float, float] | None:
@@ -228,10 +228,10 @@ def _beginning(model: ExportedModel, name: str) -> tuple[float, float] | None:
             break
         if node.op in PASSES_ON:
             continue
-        found = _affine(model, node, before)
-        if found is None:
+        affine = _affine(model, node, before)
+        if affine is None:
             break
-        factor, term = found
+        factor, term = affine
         if factor == 0:
             break
         zero, width, is_changed = zero - term * width / factor, width / abs(factor), True

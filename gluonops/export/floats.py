@@ -116,8 +116,8 @@ class _Rewriting:
 
     def _attributes(self, node: Node) -> dict[str, str]:
         """The attributes that the float operator has, too."""
-        known = schema.find(NAMES[node.op]).attributes
-        return {name: text for name, text in node.attrs.items() if name in known or is_mark(name)}
+        declared = schema.find(NAMES[node.op]).attributes
+        return {name: text for name, text in node.attrs.items() if name in declared or is_mark(name)}
 
     def _inside(self, node: Node) -> Entry:
         """The float layers inside of a fused one."""

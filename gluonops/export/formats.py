@@ -8,8 +8,8 @@ from ..backends.backend import backend
 from ..contract.op import Op
 from .constants import parameter_only
 from .graph import Graph
-from .labels import loss_names
-from .onnx.model import CONVERTERS
+from .onnx.builder import CONVERTERS
+from .training_parts import loss_names
 
 
 def formats_of(op: Op) -> str:

@@ -106,7 +106,7 @@ def is_mark(name: str) -> bool:
 class Graph:
     """The nodes that the outputs depend on. JSON calls the outputs heads.
 
-    ``attrs``: the graph's attributes: MXNet's version, and the entry of :mod:`gluonops.export.metadata`.
+    ``attrs`` are the graph's attributes: MXNet's version, and the entry of :mod:`gluonops.export.metadata`.
     """
 
     def __init__(self, outputs: Iterable[Entry], attrs: dict):
@@ -117,7 +117,7 @@ class Graph:
     def parse(cls, text: str, where: str = "the graph") -> Graph:
         """Read symbol JSON. :mod:`gluonops.export.operators` checks and completes what comes from a file.
 
-        An OpError if the text is not symbol JSON.
+        An OpError is raised if the text is not symbol JSON.
         """
         try:
             content = json.loads(text)
@@ -174,14 +174,14 @@ class Graph:
     def nodes(self) -> list[Node]:
         """Every node that the outputs depend on, inputs first, in the order in which MXNet lists arguments."""
         ordered = []
-        seen = set()
+        visited = set()
         stack = [(node, False) for node, _ in reversed(self.outputs)]
         while stack:
             node, has_inputs = stack.pop()   # whether its inputs are in ``ordered``
             if has_inputs:
                 ordered.append(node)
-            elif node not in seen:
-                seen.add(node)
+            elif node not in visited:
+                visited.add(node)
                 stack.append((node, True))
                 stack += [(source, False) for source, _ in reversed(node.inputs)]
         return ordered
@@ -265,7 +265,10 @@ class Graph:
         }
 
     def symbol(self) -> mx.sym.Symbol:
-        """The graph as a Symbol. An OpError if MXNet refuses the graph, as if it does not know an operator."""
+        """The graph as a Symbol.
+
+        An OpError is raised if MXNet refuses the graph, as if it does not know an operator.
+        """
         import mxnet as mx  # here: graphs are read without MXNet, too
 
         graph = self
@@ -294,7 +297,7 @@ def _parse_node(item: dict, nodes: list[Node]) -> Node:
 
 
 def _entry(nodes: list[Node], entry: list[int]) -> Entry:
-    """The output of a node that an entry names. An IndexError if it does not exist: MXNet would crash."""
+    """The output of a node that an entry names. An IndexError is raised if it does not exist: MXNet would crash."""
     number, index = entry[:2]
     if type(number) is not int or type(index) is not int:   # True is an int, and would be node 1
         raise TypeError(f"{entry!r} is not an output of a node")

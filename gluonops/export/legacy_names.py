@@ -14,7 +14,7 @@ from .operators.siblings import SIBLINGS, Known, Sibling
 from .sizes import Shapes, known_shapes, known_types
 
 ATTRIBUTE = "is_np_shape"   # of a graph that MXNet has to run with NumPy's shapes
-Found = dict[Entry, tuple[int, ...]]
+InferredShapes = dict[Entry, tuple[int, ...]]
 
 
 def write_legacy_names(graph: Graph, shapes: Shapes, types: dict[str, np.dtype], inputs: Shapes) -> None:
@@ -26,13 +26,13 @@ def write_legacy_names(graph: Graph, shapes: Shapes, types: dict[str, np.dtype],
     if not graph.is_numpy:
         return
     repair_shapes(graph)
-    found, kinds = _inferred(graph, shapes), known_types(graph, types)
+    shape_of, kinds = _inferred(graph, shapes), known_types(graph, types)
     larger = _inferred(graph, {**shapes, **{name: (shape[0] + 1, *shape[1:]) for name, shape in inputs.items()}})
     for node in graph.nodes():
-        made = _sibling_of(node, found, kinds, larger or found) if node.op in SIBLINGS else None
+        made = _sibling_of(node, shape_of, kinds, larger or shape_of) if node.op in SIBLINGS else None
         if made is not None:
             _write(graph, node, made, kinds)
-    if found and not any(shape == () or 0 in shape for shape in found.values() if shape is not None):
+    if shape_of and not any(shape == () or 0 in shape for shape in shape_of.values() if shape is not None):
         del graph.attrs[ATTRIBUTE]
         for node in graph.nodes():
             if node.op == "_zeros":   # The state of a cell, too.
@@ -58,21 +58,22 @@ def repair_shapes(graph: Graph) -> None:
                                  {"newshape": "-1", **marks}, [entry]), 0) for place, entry in enumerate(node.inputs)]
 
 
-def _inferred(graph: Graph, shapes: Shapes) -> Found:
+def _inferred(graph: Graph, shapes: Shapes) -> InferredShapes:
     """The shapes of all outputs as the rules infer them, which know the open sizes of a first state; else as MXNet."""
     with contextlib.suppress(rules.Misfit):
         return rules.infer_shapes(graph, shapes)
     return known_shapes(graph, shapes)
 
 
-def _sibling_of(node: Node, found: Found, kinds: dict[Entry, np.dtype], larger: Found) -> Sibling | None:
+def _sibling_of(node: Node, shape_of: InferredShapes, kinds: dict[Entry, np.dtype],
+                larger: InferredShapes) -> Sibling | None:
     """The legacy operator that a node may become; None if there is none, or not enough is known."""
     entries = [*node.inputs, (node, 0)]
-    if any(found.get(entry) is None or entry not in kinds for entry in entries):
+    if any(shape_of.get(entry) is None or entry not in kinds for entry in entries):
         return None
     return SIBLINGS[node.op](Known(
-        node, attributes_of(node), [found[entry] for entry in node.inputs], [kinds[entry] for entry in node.inputs],
-        found[node, 0], kinds[node, 0], [larger.get(entry) or found[entry] for entry in node.inputs]))
+        node, attributes_of(node), [shape_of[entry] for entry in node.inputs], [kinds[entry] for entry in node.inputs],
+        shape_of[node, 0], kinds[node, 0], [larger.get(entry) or shape_of[entry] for entry in node.inputs]))
 
 
 def _write(graph: Graph, node: Node, made: Sibling, kinds: dict[Entry, np.dtype]) -> None:

@@ -90,23 +90,24 @@ def _epochs(prefix: str) -> list[int]:
     folder, name = os.path.split(prefix)
     if not os.path.isdir(folder or "."):
         return []
-    found = map(split, os.listdir(folder or "."))
-    return [epoch for stem, epoch in found if stem == name and epoch is not None]
+    numbered = map(split, os.listdir(folder or "."))
+    return [epoch for stem, epoch in numbered if stem == name and epoch is not None]
 
 
 def without_graph(where: str, path: str) -> OpError:
     """The OpError for symbol JSON that does not exist. Parameters alone are what ``save_parameters`` writes."""
     prefix = path[:-len(SYMBOL)]
     numbered = [paths_of(prefix, epoch)[1] for epoch in _epochs(prefix)]
-    found = [file for file in (prefix, f"{prefix}.params", *numbered) if file.endswith(".params")
+    parameter_files = [file for file in (prefix, f"{prefix}.params", *numbered) if file.endswith(".params")
              and os.path.isfile(file)]
-    if not found:
+    if not parameter_files:
         return OpError(where, f"there is no file {path}", "Pass the path of the exported net without -symbol.json")
     stem = prefix.removesuffix(".params")
-    lines = (f"net = ...; net.load_parameters({found[0]!r}); "
+    lines = (f"net = ...; net.load_parameters({parameter_files[0]!r}); "
              f"gops.export.symbol(net, {os.path.basename(stem)!r}, (1, 3, 224, 224))")
-    return OpError(where, f"there is no file {stem}{SYMBOL}, and {found[0]} has parameters only: save_parameters "
-                   "stores no graph", f"Export in Python, where the net is made: {lines}, with the shape of your data")
+    return OpError(where, f"there is no file {stem}{SYMBOL}, and {parameter_files[0]} has parameters only: "
+                   "save_parameters stores no graph",
+                   f"Export in Python, where the net is made: {lines}, with the shape of your data")
 
 
 def check_epoch(where: str, epoch: int) -> None:
@@ -118,13 +119,13 @@ def check_epoch(where: str, epoch: int) -> None:
 def _of_folder(where: str, folder: str) -> Located:
     """The only net of a folder, or of the folders in it."""
     root = pathlib.Path(folder)
-    found = sorted(map(str, root.glob(f"*{SYMBOL}"))) or sorted(map(str, root.glob(f"*/*{SYMBOL}")))
-    if len(found) != 1:
-        names = ", ".join(os.path.relpath(path, folder) for path in found[:10])
+    symbols = sorted(map(str, root.glob(f"*{SYMBOL}"))) or sorted(map(str, root.glob(f"*/*{SYMBOL}")))
+    if len(symbols) != 1:
+        names = ", ".join(os.path.relpath(path, folder) for path in symbols[:10])
         has = f"the files {names}; expected one" if names else "no file"
         raise OpError(where, f"{folder} has {has} that ends in {SYMBOL}",
                       "Pass the path of one net, without -symbol.json")
-    prefix = found[0][:-len(SYMBOL)]
+    prefix = symbols[0][:-len(SYMBOL)]
     return Located(prefix, None, _facts(where, os.path.dirname(prefix)))
 
 

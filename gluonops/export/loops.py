@@ -99,7 +99,7 @@ def _input_indices(node: Node, name: str) -> list[int]:
 
 
 def _part(owner: Node, number: int, label: str, entries: list[Entry]) -> list[Entry]:
-    """The outputs of a copy of a graph inside of a node. ``entries``: what to read in place of its variables."""
+    """The outputs of a copy of a graph inside of a node. ``entries`` are what to read in place of its variables."""
     part = owner.subgraphs[number].copy()
     nodes = part.nodes()
     for node in nodes:

@@ -31,7 +31,10 @@ def with_origin(graph: Graph, metadata: dict[str, Any]) -> list[str]:
 
 
 def read_metadata(graph: Graph) -> dict[str, Any]:
-    """The metadata of a graph; empty for files that gluonops did not write. An OpError if the entry is damaged."""
+    """The metadata of a graph; empty for files that gluonops did not write.
+
+    An OpError is raised if the entry is damaged.
+    """
     note = graph.attrs.get(KEY, ["str", "{}"])
     try:
         kind, text = note
@@ -53,7 +56,10 @@ def _is_sound(metadata: dict[str, Any]) -> bool:
 
 
 def classes_of(where: str, path: str, classes: object) -> tuple[str, ...]:
-    """The names of the classes. An OpError if a file says something else of them than the names, or their number."""
+    """The names of the classes.
+
+    An OpError is raised if a file says something else of them than the names, or their number.
+    """
     if type(classes) is int and 0 < classes <= MOST_CLASSES:
         return tuple(map(str, range(classes)))
     is_list = isinstance(classes, list) and 0 < len(classes) <= MOST_CLASSES
@@ -101,7 +107,7 @@ def metadata_of(net: mx.gluon.HybridBlock) -> dict[str, Any]:
 
 
 def plain_metadata(where: str, metadata: dict[str, Any] | None) -> dict[str, Any]:
-    """The values that a user adds to the metadata. An OpError if JSON cannot store them."""
+    """The values that a user adds to the metadata. An OpError is raised if JSON cannot store them."""
     metadata = {} if metadata is None else metadata
     try:
         if not isinstance(metadata, dict) or not all(isinstance(name, str) for name in metadata):

@@ -12,14 +12,14 @@ from ..contract.errors import OpError
 from ..io import params
 from ..runtime import importing
 from .cut import OF_WHOLE_NET, HeadError, cut, remaining
-from .files import load, misfit, shapes_of_inputs, write
 from .graph import FLOATS_NEEDED, OF_8_BITS, Graph, kind
-from .labels import independent_part, labels
 from .legacy_names import write_legacy_names
 from .locate import check_epoch, located, paths_of
 from .metadata import read_metadata, with_origin
 from .operators.eight_bits import is_of_8_bits
 from .sizes import Arrays, DataShape, Shapes, refused, type_mismatch, type_name
+from .symbol_files import load, misfit, shapes_of_inputs, write
+from .training_parts import independent_part, labels
 
 if importing.is_imported():
     import mxnet as mx
@@ -205,12 +205,15 @@ class ExportedModel:
 
     def shapes(self, inputs: Shapes | None = None) -> Shapes:
         """The known shapes of the graph's variables, by default with those of the known inputs."""
-        known = {name: array.shape for name, array in self.parameters.items()}
-        known.update(self.inputs if inputs is None else inputs)
-        return {name: known[name] for name in self.graph.variables() if name in known}
+        shape_of = {name: array.shape for name, array in self.parameters.items()}
+        shape_of.update(self.inputs if inputs is None else inputs)
+        return {name: shape_of[name] for name in self.graph.variables() if name in shape_of}
 
     def below(self, where: str, outputs: Iterable[str]) -> ExportedModel:
-        """The model cut at nodes, with the parameters and inputs that are left. An OpError if there is no such node."""
+        """The model cut at nodes, with the parameters and inputs that are left.
+
+        An OpError is raised if there is no such node.
+        """
         graph = self.graph.copy()
         cut(where, graph, outputs)
         used = set(graph.variables())

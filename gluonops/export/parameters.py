@@ -31,7 +31,10 @@ def of_layers(graph: Graph) -> set[str]:
 
 
 def without_tags(where: str, path: str, values: Mapping[str, Value]) -> dict[str, Value]:
-    """The values of a file without ``arg:`` and ``aux:`` in front of their names. An OpError if two have one name."""
+    """The values of a file without ``arg:`` and ``aux:`` in front of their names.
+
+    An OpError is raised if two have one name.
+    """
     plain = {}
     for tagged, value in values.items():
         name = re.sub("^(arg|aux):", "", tagged)
@@ -46,9 +49,9 @@ def renamed_states(variables: Iterable[str], names: Collection[str]) -> dict[str
     variables, renamed = set(variables), {}
     for name in sorted(variables.difference(names)):
         for ending, other in (*STATES, *(pair[::-1] for pair in STATES)):
-            found = name[:-len(ending)] + other
-            if name.endswith(ending) and found in names and found not in variables:
-                renamed[found] = name
+            renamed_state = name[:-len(ending)] + other
+            if name.endswith(ending) and renamed_state in names and renamed_state not in variables:
+                renamed[renamed_state] = name
     return renamed
 
 

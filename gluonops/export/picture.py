@@ -15,11 +15,11 @@ from ..contract.errors import OpError, shortened
 from ..io.files import check_writable, replace
 from .constants import parameter_only
 from .graph import Graph, Node, is_ours, our_name
-from .labels import OPERATOR
 from .model import ExportedModel
 from .operators import having, traits_of
 from .operators.attributes import attributes_of
 from .sizes import Arrays, DataShape, Sizes
+from .training_parts import OPERATOR
 
 if TYPE_CHECKING:
     from .drawing import Box
@@ -34,7 +34,7 @@ LAYER = "__gluonops_layer__"   # a layer's name, on the nodes that end its built
 
 
 @dataclasses.dataclass(eq=False)
-class Layer:
+class OwnLayer:
     """A layer of gluonops: its name, its operator without ``gluonops_``, and the attributes as text."""
 
     name: str
@@ -138,22 +138,22 @@ def _boxes_and_edges(graph: Graph, values: Arrays, sizes: Sizes) -> tuple[list[B
     return boxes, edges
 
 
-def layers(graph: Graph) -> dict[Node, Layer]:
+def layers(graph: Graph) -> dict[Node, OwnLayer]:
     """Node -> the layer of gluonops that it is, or a part of, in a canonical graph. Other nodes are missing.
 
     What is outside a layer reads only the layer's last nodes.
     """
-    found, ends_of = {}, {}   # ends_of: name of a builtin layer -> the nodes that bear the names of its outputs
+    layer_of, ends_of = {}, {}   # ends_of: name of a builtin layer -> the nodes that bear the names of its outputs
     for node in graph.nodes():
         if is_ours(node):
             attributes = ", ".join(f"{key}={value}" for key, value in node.options().items())
-            found[node] = Layer(node.name, our_name(node), attributes)
+            layer_of[node] = OwnLayer(node.name, our_name(node), attributes)
         elif LAYER in node.attrs:
             ends_of.setdefault(node.attrs[LAYER], []).append(node)
     for name, ends in ends_of.items():
         operator, _, attributes = ends[0].attrs[OPERATOR].partition(" ")
-        found.update(dict.fromkeys(_inside(graph, name, ends), Layer(name, operator, attributes)))
-    return found
+        layer_of.update(dict.fromkeys(_inside(graph, name, ends), OwnLayer(name, operator, attributes)))
+    return layer_of
 
 
 def _inside(graph: Graph, name: str, ends: list[Node]) -> set[Node]:
@@ -167,7 +167,7 @@ def _inside(graph: Graph, name: str, ends: list[Node]) -> set[Node]:
     return members
 
 
-def _owners(graph: Graph, values: Arrays, layer_of: dict[Node, Layer]) -> dict[Node, Node]:
+def _owners(graph: Graph, values: Arrays, layer_of: dict[Node, OwnLayer]) -> dict[Node, Node]:
     """Node -> the first node in its box. Constant nodes are not drawn and are missing here."""
     constant = parameter_only(graph, values)
     readers = graph.readers()
@@ -193,7 +193,7 @@ def _edges(graph: Graph, owners: dict[Node, Node]) -> list[tuple[Node, Node]]:
     return sorted(edges, key=lambda edge: (order[edge[0]], order[edge[1]]))
 
 
-def _content(nodes: list[Node], layer_of: dict[Node, Layer]) -> tuple[str, list[str], str]:
+def _content(nodes: list[Node], layer_of: dict[Node, OwnLayer]) -> tuple[str, list[str], str]:
     """The kind, the lines and the caption of a box of nodes in a row. The first one, or its layer, names it."""
     first = nodes[0]
     if first.is_variable:

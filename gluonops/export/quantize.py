@@ -16,13 +16,13 @@ from . import passes
 from .locate import paths_of
 from .metadata import metadata_of_int8
 from .model import ExportedModel
-from .onnx.model import opset_of
-from .onnx.quantize import Quantization
+from .onnx.builder import opset_of
+from .onnx.qdq import Quantization
 from .onnx.write import check_onnx, save, serialized
 from .operators.eight_bits import is_of_8_bits
 from .quantization.batches import IMAGES, as_arrays, named, split
 from .quantization.calibration import METHODS, Statistics, check_method
-from .quantization.layers import (
+from .quantization.quantizable import (
     ALL,
     SAFE,
     QuantizedLayer,
@@ -193,7 +193,7 @@ def _made(model: ExportedModel, measured: ExportedModel, quantization: Quantizat
           opset: int | None, names: Iterable[str]) -> tuple[dict[str, Net], dict[str, Net]]:
     """The net in 8 bits for MXNet's oneDNN operators, for ONNX, or both; and the same for what is compared.
 
-    ``measured``: the float net with the outputs that are compared; ``model`` itself where these are its own.
+    ``measured`` is the float net with the outputs that are compared; ``model`` itself where these are its own.
     """
     layers, vnni_only = quantization.layers, quantization.vnni_only
 

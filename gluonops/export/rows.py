@@ -20,12 +20,12 @@ def groups_of_rows(entries: list[Entry]) -> list[list[int]]:
     """
     groups: dict[frozenset, list[int]] = {}
     for position, (node, _) in enumerate(entries):
-        reached, seen, waiting = set(), set(), [node]
+        reached, visited, waiting = set(), set(), [node]
         while waiting:
             source = waiting.pop()
-            if source in seen:
+            if source in visited:
                 continue
-            seen.add(source)
+            visited.add(source)
             if source.op in RANKS:
                 reached.add(source)
             elif source.op in COLUMNS:
@@ -35,20 +35,20 @@ def groups_of_rows(entries: list[Entry]) -> list[list[int]]:
     return list(groups.values())
 
 
-def in_the_order_of(expected: Arrays, found: Arrays, groups: list[list[int]]) -> Arrays:
+def in_the_order_of(expected: Arrays, computed: Arrays, groups: list[list[int]]) -> Arrays:
     """What was found, with the rows of each group in the order of the expected rows that they are nearest to."""
-    found = list(found)
+    computed = list(computed)
     for group in groups:
         ranks = {expected[position].shape[:-1] for position in group}
         if len(ranks) != 1 or len(*ranks) not in (1, 2):
             continue
-        theirs, ours = (_joined([arrays[position] for position in group]) for arrays in (expected, found))
+        theirs, ours = (_joined([arrays[position] for position in group]) for arrays in (expected, computed))
         for image, order in enumerate(map(_order, theirs, ours)):
             for position in group:
-                array = found[position] = found[position].copy()
+                array = computed[position] = computed[position].copy()
                 part = array if array.ndim == 2 else array[image]
                 part[...] = part[order]
-    return found
+    return computed
 
 
 def _joined(arrays: Arrays) -> np.ndarray:

@@ -116,23 +116,23 @@ class InMXNet:
             yield InMXNet(model, self._asked)(values)
 
     def takes(self, shapes: Shapes) -> bool:
-        given = {name: shape for name, shape in _label_shapes(self.model, shapes).items() if shape}
-        return fits(self.model.graph, {**given, **self.model.shapes(shapes)})
+        label_shapes = {name: shape for name, shape in _label_shapes(self.model, shapes).items() if shape}
+        return fits(self.model.graph, {**label_shapes, **self.model.shapes(shapes)})
 
     def __call__(self, values: Values, drawing: np.random.RandomState | None = None) -> list[np.ndarray]:
         """The outputs. ``drawing``: nudges the inputs and the parameters."""
         dtype = self.model.metadata.get("dtype", "float32")
         shapes = {name: value.shape for name, value in values.items()}
-        known = dict(self._values)
+        arrays = dict(self._values)
         if drawing is not None:
             values = {name: nudged(value, drawing) for name, value in values.items()}
-            known = {name: mx.nd.array(nudged(value.asnumpy(), drawing), dtype=value.dtype)
-                     for name, value in known.items()}
-        known.update((name, mx.nd.zeros(shape, dtype=dtype))
-                     for name, shape in _label_shapes(self.model, shapes).items())
-        known.update((name, mx.nd.array(value, dtype=dtype)) for name, value in values.items())
+            arrays = {name: mx.nd.array(nudged(value.asnumpy(), drawing), dtype=value.dtype)
+                      for name, value in arrays.items()}
+        arrays.update((name, mx.nd.zeros(shape, dtype=dtype))
+                      for name, shape in _label_shapes(self.model, shapes).items())
+        arrays.update((name, mx.nd.array(value, dtype=dtype)) for name, value in values.items())
         with self._mode():
-            results = self._run(*[known[name] for name in self._inputs])
+            results = self._run(*[arrays[name] for name in self._inputs])
         return [result.asnumpy() for result in (results if isinstance(results, list) else [results])]
 
 
@@ -161,11 +161,11 @@ def _found(graph: Graph, entries: list[Entry]) -> list[Entry]:
 
 def _label_shapes(model: ExportedModel, shapes: Shapes) -> dict[str, tuple[int, ...] | None]:
     """The shapes of the labels that nobody has given; None for one that does not follow from the inputs."""
-    known = model.shapes(shapes)
+    shape_of = model.shapes(shapes)
     targets = model.labels()
-    names = [name for name in model.graph.variables() if name in targets and name not in known]
-    found = known_shapes(model.graph, known) if names else {}
-    by_name = {node.name: shape for (node, _), shape in found.items() if node.is_variable}
+    names = [name for name in model.graph.variables() if name in targets and name not in shape_of]
+    inferred = known_shapes(model.graph, shape_of) if names else {}
+    by_name = {node.name: shape for (node, _), shape in inferred.items() if node.is_variable}
     return {name: by_name.get(name) for name in names}
 
 
@@ -186,8 +186,8 @@ class InOnnxruntime:
         self.names = [one.name for one in self._session.get_outputs()]
 
     def takes(self, shapes: Shapes) -> bool:
-        return all(not isinstance(size, int) or size == given for name, sizes in self._inputs.items()
-                   for size, given in zip(sizes, shapes[name]))
+        return all(not isinstance(size, int) or size == passed for name, sizes in self._inputs.items()
+                   for size, passed in zip(sizes, shapes[name]))
 
     def __call__(self, values: Values) -> list[np.ndarray]:
         values = {name: values[name].astype(self._types[name]) for name in self._inputs}

@@ -47,7 +47,7 @@ Size = Union[int, Batch]
 
 
 def type_name(where: str, dtype: str | type | np.dtype) -> str:
-    """NumPy's name of a type. An OpError if there is no such type."""
+    """NumPy's name of a type. An OpError is raised if there is no such type."""
     try:
         return np.dtype(dtype).name
     except TypeError as error:
@@ -69,21 +69,21 @@ def input_shapes(where: str, data_shape: DataShape) -> dict[str, tuple[int, ...]
 def mismatch_reason(graph: Graph, shapes: dict) -> str | None:
     """Why variables cannot have these shapes; None if they can."""
     try:
-        found = _partial(rules.infer_shapes, "infer_shape_partial", graph, shapes)
+        inferred = _partial(rules.infer_shapes, "infer_shape_partial", graph, shapes)
     except rules.Misfit as misfit:
         return str(misfit)
-    for (node, _), shape in found.items():   # MXNet silently overwrites shapes of a batch norm's parameters
+    for (node, _), shape in inferred.items():   # MXNet silently overwrites shapes of a batch norm's parameters
         if node.is_variable and node.name in shapes and not _agree(tuple(shape), shapes[node.name]):
             return f"{node.name} is {shapes[node.name]}; expected {tuple(shape)}"
     return None
 
 
-def _agree(found: tuple[int, ...], given: tuple[int, ...]) -> bool:
-    """Whether a shape that MXNet infers is the given one.
+def _agree(inferred: tuple[int, ...], stored: tuple[int, ...]) -> bool:
+    """Whether a shape that MXNet infers is the stored one.
 
     With NumPy's shapes, a shape with -1 is one that it has forgotten: a dstack writes another rank into its inputs.
     """
-    return found == given or -1 in found
+    return inferred == stored or -1 in inferred
 
 
 def type_mismatch(graph: Graph, dtypes: dict) -> str | None:
@@ -95,15 +95,15 @@ def type_mismatch(graph: Graph, dtypes: dict) -> str | None:
     return None
 
 
-def _partial(rule: Callable, method: str, graph: Graph, known: dict) -> dict[Entry, Any]:
+def _partial(rule: Callable, method: str, graph: Graph, facts: dict) -> dict[Entry, Any]:
     """What follows of the shapes or types: by MXNet, or by the rules where that is not installed."""
-    return by_mxnet(method, graph, known) if importing.is_imported() else rule(graph, known)
+    return by_mxnet(method, graph, facts) if importing.is_imported() else rule(graph, facts)
 
 
 def refused(where: str, shapes: Shapes, reason: str | Exception) -> OpError:
     """The OpError for shapes of inputs that a graph does not take."""
-    given = ", ".join(f"{name} {shape}" for name, shape in shapes.items()) or "its parameters"
-    return OpError(where, f"the net refuses the shape of {given}: {reason}",
+    described = ", ".join(f"{name} {shape}" for name, shape in shapes.items()) or "its parameters"
+    return OpError(where, f"the net refuses the shape of {described}: {reason}",
                    "Pass a shape that it takes, the batch size first, in data_shape, or --data-shape")
 
 
@@ -145,7 +145,7 @@ def fits(graph: Graph, shapes: Shapes) -> bool:
 def known_shapes(graph: Graph, shapes: Shapes) -> dict[Entry, tuple[int, ...]]:
     """The shapes of variables and other outputs, as far as they follow; none if the graph does not take the shapes.
 
-    ``shapes``: those of variables, also of other ones than the graph's.
+    ``shapes`` are those of variables, also of other ones than the graph's.
     """
     with contextlib.suppress(rules.Misfit):
         return _inferred(graph, shapes)
@@ -160,39 +160,42 @@ def known_types(graph: Graph, types: dict[str, np.dtype]) -> dict[Entry, np.dtyp
 
 
 def _infer_shapes(graph: Graph, shapes: dict) -> dict[Entry, tuple[int, ...]]:
-    """The shapes of outputs, from those of all variables. A Misfit if they do not fit, or one does not follow."""
-    found = _inferred(graph, shapes)
+    """The shapes of outputs, from those of all variables.
+
+    A Misfit is raised if they do not fit, or one does not follow.
+    """
+    inferred = _inferred(graph, shapes)
     for node, index in _entries(graph):
-        if (node, index) not in found:
+        if (node, index) not in inferred:
             what = f"output {index} of {node.name!r}" if index else repr(node.name)
             raise rules.Misfit(f"MXNet cannot tell that of {what}" if importing.is_imported() else
                                f"that of {what} does not follow")
     for node in graph.nodes():
         # MXNet does not compare these, and reads what is behind the data.
-        shape, first = found[node, 0], found.get(node.inputs[0], ()) if node.inputs else ()
+        shape, first = inferred[node, 0], inferred.get(node.inputs[0], ()) if node.inputs else ()
         if traits_of(node).acts_as == "reshape" and math.prod(shape) != math.prod(first):
             raise rules.Misfit(f"{node.name!r} makes {shape} of {first}")
         sections = int(node.attrs.get("sections", 0))
         if sections and math.prod(shape) * sections != math.prod(first):
             raise rules.Misfit(f"{node.name!r} splits {first} into {sections} parts of different sizes")
-        if node.op == "stack" and any(found[entry] != first for entry in node.inputs):
+        if node.op == "stack" and any(inferred[entry] != first for entry in node.inputs):
             raise rules.Misfit(f"{node.name!r} stacks other shapes than {first}")
         if node.op == "where" and first not in (shape, shape[:1]):
             raise rules.Misfit(f"{node.name!r} makes {shape} where a condition of {first} holds")
-    return found
+    return inferred
 
 
 def _inferred(graph: Graph, shapes: dict) -> dict[Entry, tuple[int, ...]]:
-    """The shapes that follow: by the rules if all do, else by MXNet. A Misfit if they do not fit."""
-    found = {}
+    """The shapes that follow: by the rules if all do, else by MXNet. A Misfit is raised if they do not fit."""
+    inferred = {}
     try:
-        found = _known(graph, rules.infer_shapes(graph, shapes))
+        inferred = _known(graph, rules.infer_shapes(graph, shapes))
     except rules.Misfit:
         if not importing.is_imported():
             raise
-    if importing.is_imported() and not found.keys() >= set(_entries(graph)):
-        found = _known(graph, by_mxnet("infer_shape_partial", graph, shapes))
-    return found
+    if importing.is_imported() and not inferred.keys() >= set(_entries(graph)):
+        inferred = _known(graph, by_mxnet("infer_shape_partial", graph, shapes))
+    return inferred
 
 
 def _known(graph: Graph, shapes: dict) -> dict[Entry, tuple[int, ...]]:
@@ -210,26 +213,29 @@ def _entries(graph: Graph) -> list[Entry]:
 
 
 def _infer_types(graph: Graph, types: dict, entries: Iterable[Entry] = ()) -> dict[Entry, np.dtype]:
-    """The types of outputs, from those of all variables, as far as MXNet can tell them. A Misfit if they do not fit."""
+    """The types of outputs, from those of all variables, as far as MXNet can tell them.
+
+    A Misfit is raised if they do not fit.
+    """
     try:
         return rules.infer_types(graph, types, entries)
     except rules.Misfit:
         if not importing.is_imported():
             raise
-    found = by_mxnet("infer_type_partial", graph, types)
-    return {entry: np.dtype(dtype) for entry, dtype in found.items() if dtype is not None}
+    inferred = by_mxnet("infer_type_partial", graph, types)
+    return {entry: np.dtype(dtype) for entry, dtype in inferred.items() if dtype is not None}
 
 
-def by_mxnet(method: str, graph: Graph, known: dict) -> dict[Entry, Any]:
+def by_mxnet(method: str, graph: Graph, facts: dict) -> dict[Entry, Any]:
     """The shapes or types of all first outputs and of those that are read, as far as a method of a Symbol tells them.
 
-    The method is one that prints nothing. A Misfit if what is known does not fit.
+    The method is one that prints nothing. A Misfit is raised if what is known does not fit.
     """
     entries, names = _entries(graph), set(graph.variables())   # MXNet refuses other names
     symbol = Graph(entries, graph.attrs).symbol()
     try:
         with graph.mode():
-            _, inferred, _ = getattr(symbol, method)(**{name: value for name, value in known.items() if name in names})
+            _, inferred, _ = getattr(symbol, method)(**{name: value for name, value in facts.items() if name in names})
     except OpError:
         raise
     except Exception as error:   # MXNetError; and Exception itself, for a tensor of 2^31 elements and more
@@ -237,20 +243,20 @@ def by_mxnet(method: str, graph: Graph, known: dict) -> dict[Entry, Any]:
     return dict(zip(entries, inferred))
 
 
-def _with_open_batch(graph: Graph, known: Shapes, shapes: Shapes) -> dict[Entry, tuple[Size, ...]]:
+def _with_open_batch(graph: Graph, of_parameters: Shapes, shapes: Shapes) -> dict[Entry, tuple[Size, ...]]:
     """The shape of every output as a function of the batch size, the first size of every input."""
     inputs = [{name: (batch, *shape[1:]) for name, shape in shapes.items()} for batch in BATCHES]
     try:
-        inferred = [_infer_shapes(graph, {**known, **of_batch}) for of_batch in inputs]
+        inferred = [_infer_shapes(graph, {**of_parameters, **of_batch}) for of_batch in inputs]
     except rules.Misfit as misfit:
         raise _depends_on_batch(misfit) from misfit
-    found = {}
+    open_shapes = {}
     for entry in _entries(graph):
         tried = [shapes_of[entry] for shapes_of in inferred]
         if len({len(shape) for shape in tried}) > 1:
             raise _depends_on_batch(f"the dimensions of {entry[0].name!r} depend on it")
-        found[entry] = tuple(_size(entry[0], sizes) for sizes in zip(*tried))
-    return found
+        open_shapes[entry] = tuple(_size(entry[0], sizes) for sizes in zip(*tried))
+    return open_shapes
 
 
 def _size(node: Node, tried: tuple[int, ...]) -> Size:
@@ -296,7 +302,7 @@ class SizedNode(NodeValues):
     def held(self, number: float) -> float | int:
         """A number as MXNet holds it beside the data: among integers it loses its fraction.
 
-        An OpError if their type does not have it. What MXNet makes of such a number depends on the processor.
+        An OpError is raised if their type does not have it. What MXNet makes of such a number depends on the processor.
         """
         dtype = self.dtypes[0]
         if dtype.kind not in "iu":

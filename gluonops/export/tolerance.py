@@ -21,7 +21,7 @@ class Look:
 
     Parameters
     ----------
-    expected, found : list of numpy.ndarray
+    expected, computed : list of numpy.ndarray
         MXNet's numbers, and those of the export. Each pair has one shape.
     gradients : range, default none
         The positions of gradients, which share a scale: those of small ones may be rounding errors of the largest.
@@ -34,13 +34,13 @@ class Look:
         What differences are divided by: the largest number of each.
     """
 
-    def __init__(self, expected: Arrays, found: Arrays, gradients: range = range(0), least: float = 0.0):
-        self.expected, self.found, self._least = expected, found, least
+    def __init__(self, expected: Arrays, computed: Arrays, gradients: range = range(0), least: float = 0.0):
+        self.expected, self.computed, self._least = expected, computed, least
         self.scales = list(map(_largest, expected))
         smallest = LEAST_SCALE * max((self.scales[position] for position in gradients), default=0)
         for position in gradients:
             self.scales[position] = max(self.scales[position], smallest)
-        self._differences = list(map(_difference, expected, found, self.scales))
+        self._differences = list(map(_difference, expected, computed, self.scales))
         self._changes = [0.0] * len(expected)
 
     def widen(self, others: Arrays) -> None:
@@ -67,21 +67,21 @@ class Look:
         return self._differences[position]
 
 
-def differs(expected: np.ndarray, found: np.ndarray, other: np.ndarray) -> bool:
+def differs(expected: np.ndarray, computed: np.ndarray, other: np.ndarray) -> bool:
     """Whether numbers differ by more than is allowed, where rounding makes the other ones of the expected."""
-    if expected.shape != found.shape:
+    if expected.shape != computed.shape:
         return True
-    look = Look([expected], [found])
+    look = Look([expected], [computed])
     look.widen([other])
     return bool(look.wrong())
 
 
-def distances(expected: np.ndarray, found: np.ndarray) -> np.ndarray:
+def distances(expected: np.ndarray, computed: np.ndarray) -> np.ndarray:
     """How far each number is from the expected one; infinitely far, where one of both is not finite alone."""
-    expected, found = (np.asarray(value, np.float64) for value in (expected, found))
-    is_same = (expected == found) | (np.isnan(expected) & np.isnan(found))
+    expected, computed = (np.asarray(value, np.float64) for value in (expected, computed))
+    is_same = (expected == computed) | (np.isnan(expected) & np.isnan(computed))
     with np.errstate(invalid="ignore"):
-        apart = np.abs(found - expected)
+        apart = np.abs(computed - expected)
     return np.where(is_same, 0, np.where(np.isfinite(apart), apart, np.inf))
 
 
@@ -89,13 +89,13 @@ def _largest(value: np.ndarray) -> float:
     return float(np.abs(value[np.isfinite(value)]).max(initial=0))
 
 
-def _difference(expected: np.ndarray, found: np.ndarray, scale: float) -> tuple[float, float]:
+def _difference(expected: np.ndarray, computed: np.ndarray, scale: float) -> tuple[float, float]:
     """Infinities and NaN have to be the same."""
-    absolute = float(distances(expected, found).max(initial=0))
+    absolute = float(distances(expected, computed).max(initial=0))
     if not absolute:
         return 0.0, 0.0
     return absolute, absolute / scale if scale else np.inf
 
 
-def _relative(expected: np.ndarray, found: np.ndarray, scale: float) -> float:
-    return _difference(expected, found, scale)[1]
+def _relative(expected: np.ndarray, computed: np.ndarray, scale: float) -> float:
+    return _difference(expected, computed, scale)[1]

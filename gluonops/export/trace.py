@@ -21,11 +21,11 @@ from ..contract import registry
 from ..contract.errors import OpError
 from .canonical import canonicalize_graph
 from .graph import Graph
-from .labels import ends_in_softmax
 from .legacy_names import repair_shapes, write_legacy_names
 from .metadata import metadata_of
 from .recording import check_initialized
 from .sizes import DataShape, Shapes, input_shapes, known_shapes, last_line, mismatch_reason, type_mismatch, type_name
+from .training_parts import ends_in_softmax
 
 LOSS_HEADS = {name: getattr(ops, name) for name, entry in registry.entries().items() if entry.op.role == "loss head"}
 RECORD = "pass inputs, the arrays that the net is called with, such as inputs=(x, lengths): a run of it is recorded"
@@ -141,8 +141,8 @@ def _described(outputs: list[mx.sym.Symbol], values: dict[str, mx.nd.NDArray]) -
 
 
 def _refusal(where: str, net: mx.gluon.HybridBlock, shapes: Shapes, reason: str) -> OpError:
-    given = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
-    return OpError(where, f"{type(net).__name__} refuses data_shape, {given}: {reason}",
+    described = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+    return OpError(where, f"{type(net).__name__} refuses data_shape, {described}: {reason}",
                    "Pass the shape of every input that the net takes, batch included")
 
 
@@ -231,7 +231,7 @@ def _without_attribute(where: str, net: mx.gluon.HybridBlock, shapes: Shapes, er
 
 
 def _of_other_mode(where: str, net: mx.gluon.HybridBlock, what: str) -> OpError:
-    """The OpError for a net of which a part belongs to the other mode. ``what``: what the net does."""
+    """The OpError for a net of which a part belongs to the other mode. ``what`` is what the net does."""
     own, call = ("NumPy mode", "after npx.set_np(), with F.np and F.npx") if is_np_array() else (
         "legacy mode", "without npx.set_np(), with operators of F itself")
     return OpError(where, f"{type(net).__name__} is of {own}, and {what}",

@@ -8,7 +8,7 @@ from .graph import Node
 
 
 class NodeValues:
-    """A node with its attributes as values. ``shapes``: those of its inputs."""
+    """A node with its attributes as values. ``shapes`` are those of its inputs."""
 
     def __init__(self, node: Node, shapes: list):
         self.node = node
@@ -16,7 +16,7 @@ class NodeValues:
 
     @property
     def attributes(self) -> Mapping[str, Any]:
-        """All attributes with MXNet's types and defaults, by name. An OpError if MXNet does not take one."""
+        """All attributes with MXNet's types and defaults, by name. An OpError is raised if MXNet does not take one."""
         from .operators.attributes import attributes_of  # here: the families of operators import this module
 
         return attributes_of(self.node)

@@ -1,4 +1,4 @@
-"""What is in a file, as a dict of plain values; and whether it is whole, and a net's two files belong together."""
+"""Lists the content of a file as a dict of plain values, and checks files: are they whole, and do they fit together?"""
 from __future__ import annotations
 
 import collections
@@ -13,12 +13,12 @@ import numpy as np
 from ..export.cut import cut, places, remaining
 from ..export.floats import to_floats
 from ..export.graph import FLOATS_NEEDED, OF_8_BITS, Graph, Node, version, version_text
-from ..export.labels import detach_labels, labels, training_only
 from ..export.metadata import read_metadata
 from ..export.operators import traits_of
 from ..export.operators.admission import unloadable, with_todays_names
 from ..export.operators.eight_bits import is_of_8_bits
 from ..export.parameters import listed, of_layers, renamed_states, without_tags
+from ..export.training_parts import detach_labels, labels, training_only
 from ..io import params, recordio
 from .read import ARRAYS, RECORDS, Net, kind_of, net_of
 
@@ -41,12 +41,14 @@ def describe(path: str | os.PathLike, epoch: int | None = None) -> dict[str, Any
     Returns
     -------
     dict
-        ``kind``, and what JSON can store of it. Of a net: its two files, the version of MXNet that wrote it, inputs,
-        outputs, operators, arrays and what the files beside it say. Of arrays: name, shape and type of each. Of
-        records: how many there are, how many labels they have, and their formats. Beside its ``inputs`` a net has
-        ``labels``, those of them that only a loss reads; ``shapes_needed``, the inputs that are no labels and whose
-        shape the file does not say; ``outputs_needed``, without which an export for inference fails, because every
-        output is a loss; and ``cut_at``, the last nodes that may be passed as ``outputs`` to an export.
+        The content, in values that JSON can store. ``kind`` is "net", "arrays" or "records".
+
+        - A net has its two files, the version of MXNet that wrote it, inputs, outputs, operators, arrays, and what the
+          files beside it say. ``labels`` are the inputs that only a loss reads. ``shapes_needed`` are the other inputs
+          whose shape the file does not contain. ``outputs_needed`` are outputs that have to be passed to an export for
+          inference, because all outputs are losses. ``cut_at`` are the last nodes that can be passed as ``outputs``.
+        - Arrays have the name, the shape and the type of each.
+        - Records have their number, the number of their labels, and their formats.
 
     Raises
     ------
@@ -72,22 +74,22 @@ def describe(path: str | os.PathLike, epoch: int | None = None) -> dict[str, Any
 
 
 def _outlook(net: Net, names: set[str]) -> dict[str, list[str]]:
-    """What an export will need of a net, and where one may cut it. ``names``: those of its parameters and states."""
+    """What an export needs to know about a net, and where the net can be cut. ``names`` are those of its arrays."""
     graph = net.graph.copy()
     to_floats(graph)
     if any(is_of_8_bits(node.op) for node in graph.nodes()):
         return {}
     with_todays_names(graph)
-    known = labels(graph, names)
+    label_names = labels(graph, names)
     shapes = {**net.facts.get("inputs", {}), **read_metadata(graph).get("inputs", {})}
     inputs = [name for name in graph.variables() if name not in names | of_layers(graph)]
-    reasons = training_only(graph, known)
+    reasons = training_only(graph, label_names)
     detach_labels(graph)
     below = remaining(graph, {**unloadable(graph), **reasons})
     only_losses = all(node in reasons for node, _ in graph.outputs)
     cut("files", graph, below)
-    return {"labels": [name for name in inputs if name in known],
-            "shapes_needed": [name for name in inputs if name not in {*known, *shapes}],
+    return {"labels": [name for name in inputs if name in label_names],
+            "shapes_needed": [name for name in inputs if name not in {*label_names, *shapes}],
             "outputs_needed": below if only_losses else [],
             "cut_at": list(dict.fromkeys([*(node.name for node, _ in graph.outputs), *places(graph)]))[:MOST_PLACES]}
 
@@ -108,7 +110,7 @@ def _records(path: str | os.PathLike) -> dict[str, Any]:
 
 
 def format_of(content: bytes) -> str:
-    """The format of a record's content, as the ending of a file: ``bin`` if it is not known."""
+    """The format of a record's content, as the ending of a file. It is ``bin`` if the format is unknown."""
     return next((ending for beginning, ending in BEGINNINGS.items() if content.startswith(beginning)), "bin")
 
 
@@ -125,9 +127,9 @@ def check(path: str | os.PathLike, epoch: int | None = None) -> list[str]:
     Returns
     -------
     list of str
-        Each a sentence: operators that cannot be loaded without a class or a library that is not here, layers of 8
-        bits that an export refuses, parameters without a value, values that no node reads, other names of states,
-        shapes that do not fit a layer, values that are not finite. Empty if nothing is wrong.
+        A sentence for each problem; the list is empty if nothing is wrong. These are problems: operators that need a
+        class or a library that is missing, 8-bit layers that an export refuses, parameters without a value, values that
+        no node reads, states with other names, shapes that do not fit a layer, and values that are not finite.
 
     Raises
     ------
@@ -147,18 +149,18 @@ def check(path: str | os.PathLike, epoch: int | None = None) -> list[str]:
 
 
 def _obstacles(graph: Graph) -> Iterator[str]:
-    """The nodes for which an export refuses the net, and with which outputs it does not."""
+    """Sentences about the nodes that cannot be exported, with the outputs that can be exported instead."""
     graph = graph.copy()
     to_floats(graph)
-    found = unloadable(graph)
+    refused = unloadable(graph)
     is_our_own = "quantized" in read_metadata(graph)
     quantized = next((node for node in graph.nodes() if is_of_8_bits(node.op)), None)
     if quantized and not is_our_own:
         yield f"the node {quantized.name!r} is the operator {quantized.op}, {OF_8_BITS}. {FLOATS_NEEDED}"
         return
-    below = remaining(graph, found)
+    below = remaining(graph, refused)
     options = " ".join(f"--output {name}" for name in below)
-    for node, (what, remedy) in found.items():
+    for node, (what, remedy) in refused.items():
         or_below = f"; the net below it can be exported with {options}" if below else ""
         yield f"the node {node.name!r} {what}. {remedy}{or_below}"
 
@@ -172,8 +174,8 @@ def _not_finite(values: dict[str, np.ndarray]) -> Iterator[str]:
 def _mismatches(graph: Graph, values: dict[str, np.ndarray]) -> Iterator[str]:
     variables = graph.variables()
     renamed = renamed_states(variables, values)
-    for found, name in renamed.items():
-        yield f"{name} is called {found} in the file"
+    for stored, name in renamed.items():
+        yield f"{name} is called {stored} in the file"
     values = {renamed.get(name, name): value for name, value in values.items()}
     parameters = of_layers(graph)
     missing = [name for name in variables if name in parameters - values.keys()]

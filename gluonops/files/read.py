@@ -1,4 +1,4 @@
-"""Reads what a path names: a net, a file of arrays, or a file of records."""
+"""Reads the net, the arrays or the records that a path names."""
 from __future__ import annotations
 
 import contextlib
@@ -21,7 +21,7 @@ ENDINGS = {".params": ARRAYS, ".rec": RECORDS}
 
 
 class Net(NamedTuple):
-    """A net's graph, the paths of its two files, and what the files beside it say of it."""
+    """The graph of a net, the paths of its two files, and what the files beside it say."""
 
     graph: Graph
     symbol: str
@@ -30,23 +30,26 @@ class Net(NamedTuple):
 
 
 def kind_of(path: str | os.PathLike) -> str:
-    """What a path names, by its ending: ``arrays``, ``records``, or else a ``net``."""
+    """The kind of file that a path names, by its ending: ``arrays``, ``records``, or else a ``net``."""
     return ENDINGS.get(pathlib.Path(path).suffix, NET)
 
 
 @contextlib.contextmanager
 def net_of(where: str, path: str | os.PathLike, epoch: int | None) -> Iterator[Net]:
-    """The net that a path names. Files of an archive exist until the context ends. An OpError if there is none."""
-    with located(where, path) as found:
-        symbol = found.prefix + SYMBOL
+    """The net that a path names.
+
+    The files of an archive exist until the context ends. An OpError is raised if there is no net.
+    """
+    with located(where, path) as location:
+        symbol = location.prefix + SYMBOL
         if not os.path.isfile(symbol):
             raise OpError(where, f"there is no file {symbol}", "Pass the path of a net without -symbol.json, or a file "
                           "that ends in .params or .rec")
         graph = Graph.read(where, symbol)
         _list_states(graph)
         if epoch is None:
-            epoch = newest_epoch(where, found.prefix) if found.epoch is None else found.epoch
-        yield Net(graph, symbol, paths_of(found.prefix, epoch)[1], found.facts)
+            epoch = newest_epoch(where, location.prefix) if location.epoch is None else location.epoch
+        yield Net(graph, symbol, paths_of(location.prefix, epoch)[1], location.facts)
 
 
 def _list_states(graph: Graph) -> None:
@@ -88,7 +91,9 @@ def write(path: str | os.PathLike, arrays: Mapping[str, np.ndarray] | Sequence[n
     Parameters
     ----------
     path : str or os.PathLike
+        The file.
     arrays : dict of str to numpy.ndarray, or list of numpy.ndarray
+        The arrays, with or without names.
 
     Raises
     ------
@@ -106,11 +111,13 @@ def records(path: str | os.PathLike) -> Iterator[recordio.Item]:
     Parameters
     ----------
     path : str or os.PathLike
+        The file.
 
     Returns
     -------
     iterator
-        Of tuples: ``labels``, an array of float32; ``number``; and ``content``, such as the bytes of a JPEG file.
+        A tuple for each record: ``labels``, an array of float32; ``number``; and ``content``, such as the bytes of a
+        JPEG file.
 
     Raises
     ------

@@ -1,8 +1,8 @@
 """A checkpoint: parameters, the optimizer's state and the state of training, in one file.
 
-One file, because a rename is atomic: whenever the process is killed, the folder holds one checkpoint whose parts belong
-together. ``mx.nd.save`` writes it; everything that is no tensor is JSON in a tensor of bytes, so reading it runs no
-code.
+All of it is in one file, because renaming a file is atomic. Whenever the process is killed, the folder holds one
+checkpoint whose parts belong together. ``mx.nd.save`` writes the file. Everything that is not a tensor is stored as
+JSON in a tensor of bytes, so reading a checkpoint runs no code.
 """
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from mxnet import gluon
 
 from ..contract.errors import OpError
 from ..io.params import load_arrays
-from .files import save_tensors
 from .interrupting import CHECKPOINTS
 from .parameters import ParameterAverage
+from .run_files import save_tensors
 
 __all__ = ["find_checkpoint", "net_tensors", "read_checkpoint", "read_parameters", "restore_checkpoint", "restore_net",
            "save_checkpoint"]
@@ -41,14 +41,14 @@ def find_checkpoint(out: str | os.PathLike, resume: str | os.PathLike | None,
     out : str or os.PathLike
         Folder for the results.
     resume : str or os.PathLike, optional
-        ``auto``: the last checkpoint in ``out``, if there is one. Otherwise the file.
+        The path of a checkpoint. ``auto`` means the last checkpoint in ``out``, if there is one.
     name : {"last", "pretraining"}, default "last"
-        Which part of the run is asked for; a file called ``pretraining.checkpoint`` belongs to the pretraining.
+        Which part of the run is asked for. A file called ``pretraining.checkpoint`` belongs to the pretraining.
 
     Returns
     -------
-    pathlib.Path
-        None if there is nothing to resume.
+    pathlib.Path or None
+        The file, or None if there is nothing to resume.
     """
     if resume is None:
         return None
@@ -62,18 +62,18 @@ def find_checkpoint(out: str | os.PathLike, resume: str | os.PathLike | None,
 
 
 def next_order(path: pathlib.Path) -> int:
-    """What a checkpoint says that a run begins to write now: its place above the others in its folder."""
+    """The order number of a checkpoint that a run begins to write now, one above the others in its folder."""
     return 1 + max(_order(path.with_name(name)) for name in CHECKPOINTS if name != path.name)
 
 
 def _order(path):
-    """0 without a file, and for one that no run has written."""
+    """The order number of a checkpoint. It is 0 if there is no file, or if no run has written it."""
     return read_checkpoint(path)[1].get("order", 0) if path.exists() else 0
 
 
 def save_checkpoint(path: str | os.PathLike, blocks: Mapping[str, gluon.Block], trainer: gluon.Trainer,
                     train_state: Mapping[str, Any], average: ParameterAverage | None = None) -> None:
-    """Write a checkpoint. An OpError if it cannot be written: the old file is unchanged then.
+    """Write a checkpoint. If it cannot be written, an OpError is raised and the old file is unchanged.
 
     Parameters
     ----------
@@ -86,6 +86,7 @@ def save_checkpoint(path: str | os.PathLike, blocks: Mapping[str, gluon.Block], 
     train_state : mapping
         JSON: epoch, batch, options, history, ...
     average : ParameterAverage, optional
+        The average of the parameters, if the run has one.
     """
     tensors = {f"param:{name}": parameter._reduce() for name, parameter in _named(blocks).items()}
     names = {parameter.name: name for name, parameter in _named(blocks).items()}
@@ -112,16 +113,19 @@ def read_checkpoint(path: str | os.PathLike) -> tuple[dict[str, mx.nd.NDArray], 
     Parameters
     ----------
     path : str or os.PathLike
+        The file.
 
     Returns
     -------
     tensors : dict of str to NDArray
+        Parameters and the optimizer's states by name.
     train_state : dict
+        The state of training, such as epoch, batch, options and history.
 
     Raises
     ------
     OpError
-        The file is no checkpoint, or of a newer format.
+        The file is not a checkpoint, is damaged, or has a newer format.
     """
     remedy = "Name a file such as out/last.checkpoint; a .params file is what --pretrained takes"
     tensors = load_arrays(WHERE, path, remedy)
@@ -138,16 +142,16 @@ def read_checkpoint(path: str | os.PathLike) -> tuple[dict[str, mx.nd.NDArray], 
 
 
 def read_parameters(path: str | os.PathLike) -> dict[str, mx.nd.NDArray]:
-    """The tensors, by name, of a file that ``net.save_parameters`` wrote.
+    """The tensors of a file that ``net.save_parameters`` wrote, by name.
 
-    An OpError if the file cannot be read, or has tensors without names.
+    An OpError is raised if the file cannot be read, or has tensors without names.
     """
     return load_arrays(WHERE, path, "Name a file that net.save_parameters wrote")
 
 
 def check_train_state(where: str, path: pathlib.Path, train_state: Mapping[str, Any], kinds: Mapping[str, type],
                       options: Mapping[str, Any], data: str) -> None:
-    """An OpError if a checkpoint lacks a part of a run's state, or is of other options or other training images."""
+    """Raise an OpError if a checkpoint lacks a part of a run's state, or has other options or training images."""
     kinds = {**kinds, "updates": int, "counts": dict, "options": dict}
     missing = [name for name, kind in kinds.items() if not isinstance(train_state.get(name), kind)]
     if missing:
@@ -166,7 +170,7 @@ def check_train_state(where: str, path: pathlib.Path, train_state: Mapping[str, 
 
 
 def all_finite(blocks: Mapping[str, gluon.Block]) -> bool:
-    """Whether no parameter is NaN or infinite. A last update can make it so although the loss before was finite."""
+    """Whether no parameter is NaN or infinite. The last update can make one so, although the loss was finite."""
     arrays = [parameter._reduce() for parameter in _named(blocks).values()]
     arrays = [array for array in arrays if array.dtype == np.float32]
     return bool(mx.nd.multi_all_finite(*arrays, num_arrays=len(arrays)).asscalar())
@@ -175,7 +179,7 @@ def all_finite(blocks: Mapping[str, gluon.Block]) -> bool:
 def restore_checkpoint(tensors: Mapping[str, mx.nd.NDArray], train_state: Mapping[str, Any],
                        blocks: Mapping[str, gluon.Block], trainer: gluon.Trainer,
                        average: ParameterAverage | None = None) -> None:
-    """Put what :func:`read_checkpoint` returned into the blocks and the trainer, whose parameters are initialized.
+    """Put the result of :func:`read_checkpoint` into the blocks and the trainer. Their parameters are initialized.
 
     Parameters
     ----------
@@ -187,7 +191,7 @@ def restore_checkpoint(tensors: Mapping[str, mx.nd.NDArray], train_state: Mappin
     Raises
     ------
     OpError
-        The checkpoint is of another net, or has no average.
+        The checkpoint belongs to another net, or has no average.
     """
     parameters_by_name = _named(blocks)
     _check_tensors(tensors, "param:", parameters_by_name)
@@ -205,13 +209,15 @@ def restore_net(tensors: Mapping[str, mx.nd.NDArray], net: gluon.Block, path: st
                 leave: str | None = None) -> None:
     """Put tensors into an initialized net whose parameters have the same names and shapes.
 
-    An OpError if a tensor is missing or has another shape.
+    An OpError is raised if a tensor is missing or has another shape.
 
     Parameters
     ----------
     tensors : mapping of str to NDArray
-        By the parameters' indices in the net: those of :func:`read_parameters`, or of :func:`net_tensors`.
+        The tensors by the parameters' indices in the net, as :func:`read_parameters` or :func:`net_tensors` returns
+        them.
     net : gluon.Block
+        The net, initialized.
     path : str or os.PathLike
         The file, for errors.
     leave : str, optional
@@ -229,12 +235,12 @@ def restore_net(tensors: Mapping[str, mx.nd.NDArray], net: gluon.Block, path: st
 
 
 def net_tensors(tensors: Mapping[str, mx.nd.NDArray]) -> dict[str, mx.nd.NDArray]:
-    """The net's tensors in a checkpoint, by the parameters' indices in the net; averages if there are any."""
+    """The net's tensors in a checkpoint, by the parameters' indices in the net. If it has averages, they count."""
     return {**_under("param:net.", tensors), **_under("average:net.", tensors)}
 
 
 def _under(prefix, tensors):
-    """The tensors whose names begin with the prefix, by the rest of their names."""
+    """The tensors whose names begin with a prefix, by the rest of their names."""
     return {name[len(prefix):]: value for name, value in tensors.items() if name.startswith(prefix)}
 
 
@@ -276,13 +282,13 @@ def _check_tensors(tensors, prefix, expected):
 
 
 def _named(blocks):
-    """Every parameter by a name that is the same in every process: its index in the net."""
+    """All parameters by their indices in the net. Unlike Gluon's names, these are the same in every process."""
     return {f"{block}.{name}": parameter for block, net in blocks.items()
             for name, parameter in net._collect_params_with_prefix().items()}
 
 
 def _tensors(state):
-    """The tensors of an optimizer's state (None, a tensor, or a nested tuple), depth first."""
+    """The tensors of an optimizer's state, depth first. A state is None, a tensor, or a nested tuple."""
     if isinstance(state, (tuple, list)):
         return [tensor for part in state for tensor in _tensors(part)]
     return [] if state is None else [state]

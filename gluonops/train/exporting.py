@@ -1,6 +1,6 @@
-"""Nets on their way out and back: exported and checked, how a user runs them, loaded to be evaluated or cut.
+"""Exports a trained net and checks the files, says how to run them, and loads nets to evaluate or to cut them.
 
-A cut graph gets a new head for ``Module.fit``.
+A graph that is cut below its last layer can be given a new one, and be trained with ``Module.fit``.
 """
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ import numpy as np
 from .. import export
 from ..contract.errors import OpError
 from ..darknet import read_training
-from ..export.files import load as load_files
 from ..export.operators.registry import traits_named
+from ..export.symbol_files import load as load_files
 from ..io.optional import require
 from ..io.params import as_numpy
 from ..runtime import numpy_view
-from .files import write
+from .run_files import write
 
 __all__ = ["Comparison", "DETECTIONS", "OUTPUTS", "cut_symbol", "export_and_check", "fits", "how_to_run",
            "keep_statistics", "load_module", "load_net", "save_example"]
@@ -66,7 +66,7 @@ Arrays = Mapping[str, mx.nd.NDArray]
 
 
 def _outputs(results, expected):
-    """The largest difference, relative to the largest number if that is above 1."""
+    """The largest difference of two outputs. If their largest number is above 1, it is relative to that number."""
     if [one.shape for one in results] != [other.shape for other in expected]:
         return np.inf
     return float(np.max([np.abs(one - other).max() / max(1, np.abs(other).max())
@@ -74,9 +74,11 @@ def _outputs(results, expected):
 
 
 def _detections(results, expected):
-    """The largest difference within a pair of detections, or the share of all scores that is in no pair, if larger.
+    """How far two lists of detections are apart.
 
-    Detections of equal score may change their order, and one close to a threshold may be missing.
+    Detections of the two lists are paired, because detections of equal score may change their order, and one that is
+    close to a threshold may be missing. The result is the largest difference within a pair, or the share of all scores
+    that belongs to detections without a pair, whichever is larger.
     """
     differences, unmatched, total = [0.0], 0.0, 0.0
     for image, other in zip(zip(*results), zip(*expected)):
@@ -95,14 +97,17 @@ def _detections(results, expected):
 
 
 def _real(image):
-    """An image's slots that hold a detection: ids (N,), scores (N,), boxes (N, 4)."""
+    """The detections of an image without the empty rows: ids (N,), scores (N,) and boxes (N, 4)."""
     ids, scores, boxes = image
     real = ids[:, 0] >= 0
     return ids[real, 0], scores[real, 0], boxes[real].astype("float64")
 
 
 def _distances(boxes, others):
-    """(N, M): the largest difference of two boxes' sides, in shares of the second's size where a pixel is less."""
+    """The largest difference of the sides of each pair of boxes, (N, M), as a share of the second box's longer side.
+
+    A side below one pixel counts as one pixel.
+    """
     with np.errstate(invalid="ignore"):   # a box may be infinite
         size = (others[:, 2:] - others[:, :2]).max(1, initial=1)
         apart = np.where(boxes[:, None] == others, 0, np.abs(boxes[:, None] - others))
@@ -110,7 +115,7 @@ def _distances(boxes, others):
 
 
 class Comparison(collections.namedtuple("Comparison", "difference tolerance")):
-    """How outputs are compared: a function of two lists of arrays, and the largest difference that is allowed."""
+    """How outputs are compared: a function that measures two lists of arrays, and the tolerance."""
 
 
 PAIRED = 1e-3   # how far a detection's counterpart may be, in score and in shares of its box's size
@@ -119,13 +124,14 @@ OUTPUTS, DETECTIONS = Comparison(_outputs, 1e-4), Comparison(_detections, 1e-2)
 
 def export_and_check(net: mx.gluon.HybridBlock, prefix: str | os.PathLike, images: np.ndarray,
                      comparison: Comparison = OUTPUTS) -> dict[str, float]:
-    """Write ``prefix-symbol.json`` and ``prefix-0000.params``; compare what they compute for ``images`` with the net.
+    """Write ``prefix-symbol.json`` and ``prefix-0000.params``, and compare their outputs for ``images`` with the net's.
 
-    The files are run on the CPU, and so is the net, which is moved there: a GPU rounds in another way.
+    The files are run on the CPU. The net is moved to the CPU as well, because a GPU rounds differently.
 
     Parameters
     ----------
     net : gluon.HybridBlock
+        The net, initialized.
     prefix : str or os.PathLike
         Path of the files, without ``-symbol.json``.
     images : numpy.ndarray
@@ -136,7 +142,7 @@ def export_and_check(net: mx.gluon.HybridBlock, prefix: str | os.PathLike, image
     Returns
     -------
     dict of str to float
-        ``module`` and ``without_gluonops``: the largest difference of each.
+        The largest difference in ``Module``, as ``module``, and in a process without gluonops, as ``without_gluonops``.
 
     Raises
     ------
@@ -170,10 +176,10 @@ def _module(prefix, images):
 
 def _fresh_process(prefix, images):
     with tempfile.TemporaryDirectory() as folder:
-        given, result = (str(pathlib.Path(folder, name)) for name in ("images.npy", "outputs.npz"))
-        np.save(given, images)
+        inputs, result = (str(pathlib.Path(folder, name)) for name in ("images.npy", "outputs.npz"))
+        np.save(inputs, images)
         done = subprocess.run([sys.executable, "-W", "ignore", "-c", WITHOUT_GLUONOPS, numpy_view.__file__, str(prefix),
-                               given, result], capture_output=True, text=True)
+                               inputs, result], capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(done.stderr.strip() or f"it ended with status {done.returncode}")
         with np.load(result) as outputs:
@@ -185,16 +191,16 @@ def load_net(path: str | os.PathLike, weights: str | os.PathLike | None = None,
              device: mx.Context | None = None) -> export.LoadedDetector | export.LoadedClassifier:
     """Load a net from exported files, or from a Darknet cfg and its weights, as :func:`gluonops.export.load` does.
 
-    An OpError if a file cannot be read, or a detector takes other images than letterboxed RGB from 0 to 1, which
-    :func:`evaluate_detector` prepares.
+    An OpError is raised if a file cannot be read, or a detector takes other images than letterboxed RGB from 0 to 1,
+    which :func:`evaluate_detector` prepares.
 
     Parameters
     ----------
     path, weights, names, device
-        As :func:`gluonops.export.load` takes them. A detector gets letterboxed images, also if its cfg is for
-        AlexeyAB's Darknet, which stretches them.
+        As :func:`gluonops.export.load` takes them. A detector gets letterboxed images. This holds even if its cfg is
+        for AlexeyAB's Darknet, which stretches images.
     threshold : float, default 0.01
-        Least probability of a detection. An exported detector has its own threshold, so that this does not change it.
+        Least probability of a detection. It has no effect on an exported detector, which has its own threshold.
     """
     path = os.fspath(path)
     options = {}
@@ -214,6 +220,7 @@ def how_to_run(command: str, prefix: str | os.PathLike, image: str | os.PathLike
     Parameters
     ----------
     command : {"detect", "classify"}
+        The command of ``gluonops`` that runs the net.
     prefix : str or os.PathLike
         Path of the exported files, without ``-symbol.json``.
     image : str or os.PathLike
@@ -234,11 +241,12 @@ def save_example(image: np.ndarray | mx.nd.NDArray, folder: str | os.PathLike) -
     image : numpy.ndarray or NDArray
         uint8: (H, W, 3) in RGB, (H, W, 1) or (H, W) in grey.
     folder : str or os.PathLike
+        Folder of the picture.
 
     Returns
     -------
     pathlib.Path
-        Of the picture.
+        Path of the picture.
     """
     path = pathlib.Path(folder) / "example.png"
     pixels = as_numpy(image)
@@ -250,7 +258,7 @@ def save_example(image: np.ndarray | mx.nd.NDArray, folder: str | os.PathLike) -
 
 
 def program() -> list[str]:
-    """How this user starts the command ``gluonops``: its folder is not on the PATH of every shell."""
+    """The words that start the command ``gluonops`` here. Its folder may not be on the PATH."""
     if shutil.which("gluonops"):
         return ["gluonops"]
     python = os.path.relpath(sys.executable)
@@ -280,13 +288,14 @@ def load_module(prefix: str | os.PathLike, epoch: int = 0) -> tuple[mx.sym.Symbo
 
 
 def cut_symbol(symbol: mx.sym.Symbol, layer: str | None = None) -> mx.sym.Symbol:
-    """The graph up to an inner output.
+    """Cut a graph at an inner output.
 
     Parameters
     ----------
     symbol : mxnet.sym.Symbol
+        The graph.
     layer : str, optional
-        Name of the output; by default the input of the last fully connected layer.
+        Name of the output. By default it is the input of the last fully connected layer.
 
     Raises
     ------
@@ -306,9 +315,9 @@ def cut_symbol(symbol: mx.sym.Symbol, layer: str | None = None) -> mx.sym.Symbol
 
 
 def keep_statistics(symbol: mx.sym.Symbol) -> mx.sym.Symbol:
-    """The graph with batch norms that use and keep their running statistics.
+    """The graph with batch norms that use their running statistics and do not change them.
 
-    What is frozen must not change, and Module's ``fixed_param_names`` says nothing of running statistics.
+    Frozen layers must not change, and Module's ``fixed_param_names`` does not cover running statistics.
     """
     graph = json.loads(symbol.tojson())
     for node in graph["nodes"]:
@@ -319,8 +328,8 @@ def keep_statistics(symbol: mx.sym.Symbol) -> mx.sym.Symbol:
 
 def fits(symbol: mx.sym.Symbol, shape: tuple[int, ...], parameters: Arrays) -> bool:
     """Whether parameters have the shapes that an input ``data`` of this shape needs."""
-    known = {name: value.shape for name, value in parameters.items() if name in symbol.list_arguments()}
+    sizes = {name: value.shape for name, value in parameters.items() if name in symbol.list_arguments()}
     try:
-        return bool(symbol.infer_shape(data=shape, **known)[1])
+        return bool(symbol.infer_shape(data=shape, **sizes)[1])
     except mx.MXNetError:
         return False

@@ -26,8 +26,9 @@ def split_batches(split: Split, batch_size: int, train: bool = False) -> gluon.d
     split : Split
         ``images`` (N, C, H, W) and ``labels`` (N,).
     batch_size : int
+        Number of images in a batch.
     train : bool, default False
-        Shuffle the images, and shift each by up to two pixels.
+        Whether the images are shuffled, and each is shifted by up to two pixels.
     """
     dataset = gluon.data.ArrayDataset(*split)
     dataset = dataset.transform_first(_shifted) if train else dataset
@@ -36,18 +37,20 @@ def split_batches(split: Split, batch_size: int, train: bool = False) -> gluon.d
 
 def fit_classifier(net: gluon.Block, loader: gluon.data.DataLoader, trainer: gluon.Trainer, epochs: int,
                    title: str = "training") -> Iterator[tuple[int, float]]:
-    """Train with ``SoftmaxCELoss``; yield (epoch, mean loss) after each epoch, counted from 1.
+    """Train with ``SoftmaxCELoss``. After each epoch, counted from 1, (epoch, mean loss) is yielded.
 
     Parameters
     ----------
     net : gluon.Block
-        Images to logits.
+        Takes images and returns logits.
     loader : gluon.data.DataLoader
-        See :func:`split_batches`.
+        Yields (images, labels), as the result of :func:`split_batches` does.
     trainer : gluon.Trainer
+        Updates the parameters of the net.
     epochs : int
+        Number of passes over the images.
     title : str, default "training"
-        For the progress bar.
+        The text of the progress bar.
     """
     loss = SoftmaxCELoss()
     with Bar(epochs * len(loader), 0, title, "batch", True) as bar:

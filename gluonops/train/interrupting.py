@@ -1,7 +1,7 @@
-"""What errors, Ctrl-C and SIGTERM do.
+"""Handles errors, Ctrl-C and SIGTERM in scripts.
 
-They end a script with a sentence, not with a traceback. Ctrl-C and SIGTERM in a run let it save after the batch or the
-validation, on all workers alike, and stop.
+They end a script with a sentence instead of a traceback. At Ctrl-C or SIGTERM a run finishes its batch or validation,
+saves, and stops, on all workers alike.
 """
 from __future__ import annotations
 
@@ -35,11 +35,12 @@ KEY = (1 << 30) - 1   # The kvstore of dist_sync has it; a trainer counts its ke
 
 def run_script(main: Callable[[argparse.Namespace], object], arguments: Callable[[], argparse.Namespace],
                saves: Sequence[str] = CHECKPOINTS, then: str | None = None) -> None:
-    """``main(arguments())``. An OpError, Ctrl-C or SIGTERM ends the process with one or two sentences.
+    """Run ``main(arguments())``. An OpError, Ctrl-C or SIGTERM ends the process with one or two sentences.
 
     Parameters
     ----------
     main : callable
+        The script. It takes the namespace.
     arguments : callable
         Returns an argparse.Namespace that has ``out``, the folder for the results.
     saves : sequence of str
@@ -72,7 +73,7 @@ def run_script(main: Callable[[argparse.Namespace], object], arguments: Callable
 
 
 def _show_repairs_plainly() -> None:
-    """The warning of what was repaired in a data set is for the user, without the line of the program."""
+    """Print the warning about repairs of a data set for the user, without the program's file and line."""
     show = warnings.showwarning
 
     def showwarning(message, category, *others, **options):
@@ -85,7 +86,10 @@ def _show_repairs_plainly() -> None:
 
 
 def _send_again_what_python_drops() -> None:
-    """Ctrl-C or SIGTERM in a callback of a weakref, of ctypes or in ``__del__`` comes again, until it is noticed."""
+    """Repeat Ctrl-C or SIGTERM until it is noticed.
+
+    Python drops the exception if it arrives in a callback of a weakref or of ctypes, or in ``__del__``.
+    """
     report = sys.unraisablehook
 
     def hook(dropped):
@@ -109,7 +113,7 @@ def how_to_resume() -> str:
 
 
 def command_to_resume() -> str:
-    """The command that resumes the last checkpoint under --out, for a script that has the option ``--resume``."""
+    """The command that resumes the last checkpoint under ``--out``, if the script has the option ``--resume``."""
     program, *arguments = sys.argv
     is_command = program.endswith((" train", " val"))    # gluonops.commands.scripts has put them there.
     words = shlex.split(program) if is_command else ["python", program]
@@ -122,8 +126,8 @@ def take_option(option: str, words: Sequence[str]) -> tuple[str | None, list[str
     """The value of an option, or None, and the other words of a command line."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument(option, dest="value", nargs="?")
-    known, others = parser.parse_known_args(words)
-    return known.value, others
+    taken, others = parser.parse_known_args(words)
+    return taken.value, others
 
 
 def _time_of_change(path):
@@ -131,7 +135,10 @@ def _time_of_change(path):
 
 
 class Stopping:
-    """Whether a run stops: ``agreed``, if all workers stop now. The user reads what is finished before, ``after``."""
+    """Decides whether a run stops. ``agreed`` is true if all workers stop now.
+
+    ``after`` tells the user what is finished first.
+    """
 
     def __init__(self, workers: Workers):
         self.agreed, self.after = False, "this batch"
@@ -159,11 +166,11 @@ class Stopping:
             os.write(2, text.encode())
 
     def agree(self, lag: int) -> None:
-        """All workers of dist_sync stop after the same batch: one that went on alone would wait for ever.
+        """Let all workers of ``dist_sync`` stop after the same batch. A worker that went on alone would wait for ever.
 
-        Each worker tells the others whether a stop was requested. The answers of ``lag`` calls ago count now. All calls
-        send the same array, so that MXNet's engine sends one after the answer to the one before: the server counts
-        messages, and takes two of one worker for those of two workers.
+        Each worker tells the others whether a stop was requested. The answers from ``lag`` calls ago count now. All
+        calls send the same array, so MXNet's engine sends one only after the answer to the one before. This is
+        necessary because the server counts messages: two messages of one worker would pass for those of two workers.
         """
         if not self._workers.in_step:
             self.agreed = self._requested

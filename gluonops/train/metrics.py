@@ -21,7 +21,7 @@ LARGEST = 1e6   # pixels; pycocotools computes areas, which must stay finite
 
 
 def accuracy(outputs: np.ndarray, labels: np.ndarray) -> float:
-    """Share of the rows whose largest output is the label's.
+    """The share of the rows whose largest output is that of the label.
 
     Parameters
     ----------
@@ -46,9 +46,10 @@ def confusion_matrix(labels: np.ndarray, predicted: np.ndarray, classes: int) ->
 
 
 def class_spread(vectors: np.ndarray, labels: np.ndarray) -> float | None:
-    """Mean squared distance to the own class's mean, divided by that of the class means from their mean.
+    """How far vectors spread within their classes, relative to the distance between the classes.
 
-    None where the means are one, as that of a single class is.
+    It is the mean squared distance of a vector from the mean of its class, divided by the mean squared distance of the
+    class means from their mean. None if all class means are equal, as with a single class.
 
     Parameters
     ----------
@@ -72,7 +73,7 @@ class Verification(NamedTuple):
     threshold : float
         The cosine from which a pair is taken for one class.
     area : float
-        Under the ROC curve.
+        Area under the ROC curve.
     false_positives, true_positives : numpy.ndarray
         The ROC curve: shares of the pairs of two classes, and of one class, at falling thresholds.
     """
@@ -94,7 +95,7 @@ def verification(vectors: np.ndarray, labels: np.ndarray) -> Verification | None
     Returns
     -------
     Verification or None
-        None if all pairs are of one class, or none is.
+        None if all pairs are of one class, or if no pair is.
     """
     unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-30)
     first, second = np.triu_indices(len(labels), 1)
@@ -113,24 +114,28 @@ def verification(vectors: np.ndarray, labels: np.ndarray) -> Verification | None
 
 
 def total(values: Iterable[mx.nd.NDArray], axis: int | None = None) -> mx.nd.NDArray:
-    """The sum of arrays on several devices, on the first one's device; nothing waits for it.
+    """The sum of arrays on several devices, on the device of the first one. Nothing waits for the result.
 
     Parameters
     ----------
     values : iterable of NDArray
+        The arrays.
     axis : int, optional
-        Sum each over this axis only; over all of its elements if left out.
+        Each array is first summed over this axis. By default it is summed over all axes.
     """
     sums = [value.sum() if axis is None else value.sum(axis=axis) for value in values]
     return sum(part.as_in_context(sums[0].context) for part in sums)
 
 
 class DetectionMetrics:
-    """Average precisions of a detector, over the images it is updated with. Needs gluoncv and pycocotools.
+    """Computes average precisions of a detector from the images that it is updated with.
+
+    It needs gluoncv and pycocotools.
 
     Parameters
     ----------
     classes : sequence of str
+        Names of the classes, in the order of their class ids.
     """
 
     def __init__(self, classes: Sequence[str]):
@@ -157,7 +162,7 @@ class DetectionMetrics:
                           [label[None, :, 4]], [label[None, :, 5]])
 
     def summary(self) -> dict[str, float]:
-        """The averages over the classes, from 0 to 1; 0 if no class has an object.
+        """The averages over the classes, from 0 to 1. They are 0 if no class has an object.
 
         ``mAP`` is the area under the curve of precision and recall at an IoU of 0.5, ``mAP_voc07`` the mean of VOC
         2007's eleven points. ``AP``, ``AP50`` and ``AP75`` are COCO's: at IoUs from 0.50 to 0.95, at 0.5, at 0.75.
@@ -167,12 +172,12 @@ class DetectionMetrics:
         values = {name: self._per_class(metric)[-1] for name, metric in self._metrics.items()}
         values["matched_iou"] = self._matched_iou()
         # A side is the exponential of an output, and infinite or no number in a net that is far off.
-        finite = [found[~np.isnan(found).any(1)].clip(-LARGEST, LARGEST) for found in self._found]
+        finite = [detected[~np.isnan(detected).any(1)].clip(-LARGEST, LARGEST) for detected in self._found]
         values.update(coco_average_precision(finite, self._labels, self.classes))
         return {name: 0.0 if math.isnan(value) else float(value) for name, value in values.items()}
 
     def per_class(self) -> dict[str, float]:
-        """The area under the curve at an IoU of 0.5 for each class; NaN for a class without an object."""
+        """The average precision of each class at an IoU of 0.5. It is NaN for a class without an object."""
         values = self._per_class(self._metrics["mAP"])
         return dict(zip(self.classes, values if len(values) > 1 else [math.nan] * len(self.classes)))
 
@@ -185,11 +190,11 @@ class DetectionMetrics:
         """
         nothing = len(self.classes)
         matrix = np.zeros((nothing + 1,) * 2, "int64")
-        for found, label in self._counted():
+        for detected, label in self._counted():
             actual = np.append(label[:, 4], nothing).astype(int)
             missed = np.ones(len(actual), bool)
             missed[-1] = False
-            for row, object_index, _ in _matches(found, label):
+            for row, object_index, _ in _matches(detected, label):
                 missed[object_index] = False
                 matrix[actual[object_index], int(row[0])] += 1
             np.add.at(matrix[:, nothing], actual[missed], 1)
@@ -197,11 +202,11 @@ class DetectionMetrics:
 
     def _counted(self):
         """Each image's detections whose score is high enough, and its objects that are not difficult."""
-        for found, label in zip(self._found, self._labels):
-            yield found[found[:, 1] >= CONFIDENT], label[label[:, 5] == 0]
+        for detected, label in zip(self._found, self._labels):
+            yield detected[detected[:, 1] >= CONFIDENT], label[label[:, 5] == 0]
 
     def _matched_iou(self):
-        overlaps = [overlap for found, label in self._counted() for overlap in matched(found, label)]
+        overlaps = [overlap for detected, label in self._counted() for overlap in matched(detected, label)]
         return float(np.mean(overlaps)) if overlaps else 0.0
 
     def _per_class(self, metric):
@@ -217,7 +222,7 @@ def detections(detector: Callable, loader: Iterable, size: tuple[int, int], devi
     Parameters
     ----------
     detector : callable
-        Images (B, 3, H, W) to ids, scores and boxes, as ``net.detector()`` returns them.
+        Takes images (B, 3, H, W), and returns ids, scores and boxes, as ``net.detector()`` does.
     loader : iterable
         A DataLoader of :class:`gluonops.data.Letterboxed` or :class:`gluonops.data.Stretched`, with
         :func:`gluonops.data.validation_batch`.
@@ -245,33 +250,33 @@ def evaluate_detector(detector: Callable, loader: Iterable, size: tuple[int, int
                       classes: Sequence[str], stretched: bool = False) -> DetectionMetrics:
     """The metrics of a detector on a data set. The arguments are those of :func:`detections`."""
     metrics = DetectionMetrics(classes)
-    for found, label in detections(detector, loader, size, device, stretched):
-        metrics.update(found, label)
+    for detected, label in detections(detector, loader, size, device, stretched):
+        metrics.update(detected, label)
     return metrics
 
 
-def matched(found: np.ndarray, label: np.ndarray) -> list[float]:
-    """The IoU of each object that is found: by a detection of its class, with an IoU of at least 0.5.
+def matched(detected: np.ndarray, label: np.ndarray) -> list[float]:
+    """The IoUs of the objects that are detected: by a detection of their class, with an IoU of at least 0.5.
 
-    ``found``, ``label``: as :meth:`DetectionMetrics.update` takes them.
+    ``detected`` and ``label`` are as :meth:`DetectionMetrics.update` takes them.
     """
     overlaps = []
     for class_id in np.unique(label[:, 4]):
-        matches = _matches(found[found[:, 0] == class_id], label[label[:, 4] == class_id])
+        matches = _matches(detected[detected[:, 0] == class_id], label[label[:, 4] == class_id])
         overlaps += [overlap for _, object_index, overlap in matches if object_index >= 0]
     return overlaps
 
 
-def _matches(found, label):
-    """(detection, index of its object or -1, IoU) from the highest score down; an object has one detection."""
+def _matches(detected, label):
+    """(detection, index of its object or -1, IoU), from the highest score down. An object has at most one detection."""
     bbox_iou = require("gluoncv.utils.bbox", "train.DetectionMetrics").bbox_iou
     with np.errstate(invalid="ignore", divide="ignore"):   # a box may be infinite, and a point or no number
-        overlaps = np.nan_to_num(bbox_iou(found[:, 2:], label[:, :4]))
-    for row in np.argsort(-found[:, 1], kind="stable"):
+        overlaps = np.nan_to_num(bbox_iou(detected[:, 2:], label[:, :4]))
+    for row in np.argsort(-detected[:, 1], kind="stable"):
         overlap = float(overlaps[row].max(initial=0))
         if overlap < HIT:
-            yield found[row], -1, 0.0
+            yield detected[row], -1, 0.0
         else:
             best = int(overlaps[row].argmax())
             overlaps[:, best] = 0
-            yield found[row], best, overlap
+            yield detected[row], best, overlap

@@ -1,4 +1,4 @@
-"""Trainers with an optimizer by name, and learning rates by the number of the update.
+"""Makes trainers whose optimizer is chosen by name, and learning rates that follow from the number of the update.
 
 Every schedule is an ``mx.lr_scheduler.LRScheduler``, for any optimizer. The rate is a function of the number of the
 update alone, so a resumed run goes on with the same rates. As in Darknet and MXNet, the first update has number 1.
@@ -34,7 +34,7 @@ NUMBERS = {**dict.fromkeys(("learning_rate", "warmup", "warmup_power"), Float(lo
 def make_trainer(parameters: gluon.ParameterDict, optimizer: str, schedule: mx.lr_scheduler.LRScheduler,
                  weight_decay: float = 0, decay_biases: bool = True, workers: Workers | None = None,
                  **options) -> gluon.Trainer:
-    """A gluon Trainer.
+    """Make a Trainer of Gluon's.
 
     Parameters
     ----------
@@ -48,8 +48,9 @@ def make_trainer(parameters: gluon.ParameterDict, optimizer: str, schedule: mx.l
     decay_biases : bool, default True
         Whether biases and the parameters of batch norms decay as well, as they do in MXNet. They do not in Darknet.
     workers : Workers, optional
+        The workers of the job: see :func:`gluonops.train.join_workers`.
     **options
-        Of the optimizer, such as ``momentum``.
+        Options of the optimizer, such as ``momentum``.
 
     Returns
     -------
@@ -60,7 +61,7 @@ def make_trainer(parameters: gluon.ParameterDict, optimizer: str, schedule: mx.l
     Raises
     ------
     OpError
-        The optimizer is unknown, or takes no such option; the schedule is not known to the servers of ``dist_async``.
+        The optimizer is unknown or takes no such option, or the servers of ``dist_async`` do not know the schedule.
     """
     where, workers = "train.make_trainer", workers or Workers()
     Attr("optimizer", Choice(*OPTIMIZERS), None).parse(where, optimizer)
@@ -90,7 +91,7 @@ class Schedule(mx.lr_scheduler.LRScheduler):
     Attributes
     ----------
     start : int
-        Updates that were made before the first one: of weights that were trained before.
+        Number of updates that were made before the run, if the weights were trained before.
     """
 
     def __init__(self, name: str, learning_rate: float, warmup: int = 0, warmup_power: float = 1, **options):
@@ -119,7 +120,7 @@ def _cosine(own, update, total, final=0):
 
 
 def _half_cosine(first, last, share):
-    """The value between ``first`` and ``last`` when this share of the way is done."""
+    """The value on half a cosine from ``first`` to ``last``, after the given share of the way."""
     return last + (first - last) * (1 + math.cos(math.pi * share)) / 2
 
 
@@ -159,7 +160,7 @@ def schedule(name: str, learning_rate: float, total: int, warmup: int = 0, warmu
              **options) -> Schedule:
     """A schedule by name, for a run of ``total`` updates.
 
-    An OpError if there is no such schedule, it takes no such option, or a value is out of range.
+    An OpError is raised if there is no such schedule, it takes no such option, or a value is out of range.
 
     Parameters
     ----------
@@ -174,8 +175,8 @@ def schedule(name: str, learning_rate: float, total: int, warmup: int = 0, warmu
         - ``exp``: r * ``gamma`` ** n, which falls to a hundredth.
         - ``sig``: r / (1 + exp(``gamma`` * (n - ``step``))): half of r at ``step``, which is half of the updates.
         - ``random``: r * u ** ``power`` (4), with u from 0 to 1, which depends on ``seed`` (0) and n only.
-        - ``sgdr``: cosines to ``final`` (0), one after the other; the first has ``cycle`` updates, a seventh of them,
-          and each is ``factor`` (2) times as long as the one before.
+        - ``sgdr``: cosines to ``final`` (0), one after the other. The first has ``cycle`` updates, by default a seventh
+          of all updates, and each is ``factor`` (2) times as long as the one before.
     learning_rate : float
         The base rate, from 0.
     total : int
@@ -186,7 +187,7 @@ def schedule(name: str, learning_rate: float, total: int, warmup: int = 0, warmu
         The rate of update n of the warm-up is ``learning_rate * (n / warmup) ** warmup_power``. 1 is a straight line;
         Darknet's default is 4.
     **options
-        Those above, in place of the values above.
+        The options that are named above, in place of the defaults in parentheses.
     """
     Attr("name", Choice(*sorted(SCHEDULES)), None).parse(WHERE, name)
     _, _, *takes = inspect.signature(SCHEDULES[name]).parameters
@@ -222,6 +223,7 @@ def darknet_schedule(cfg: str | os.PathLike) -> Schedule:
     Parameters
     ----------
     cfg : str or os.PathLike
+        The file.
 
     Returns
     -------
@@ -241,11 +243,11 @@ def darknet_schedule(cfg: str | os.PathLike) -> Schedule:
 
 
 def for_servers(own: Schedule) -> mx.lr_scheduler.LRScheduler:
-    """The same schedule as one of MXNet's own, for parameter servers that update.
+    """Express a schedule as one of MXNet's own, for parameter servers that update the parameters.
 
-    Such a server runs while MXNet is being imported, and cannot import gluonops.
+    Such a server runs while MXNet is being imported, so it cannot import gluonops.
 
-    An OpError if MXNet has no such schedule.
+    An OpError is raised if MXNet has no such schedule.
     """
     common, options = {"base_lr": own.base_lr, "warmup_steps": own.warmup}, own.options
     is_known = own.start == 0 and (own.warmup == 0 or own.warmup_power == 1)

@@ -1,4 +1,4 @@
-"""The options of a script: in groups, checked, with their defaults in ``--help``, and from ``--config``."""
+"""The options of a script. They are checked, can come from ``--config``, and ``--help`` shows them with defaults."""
 from __future__ import annotations
 
 import argparse
@@ -26,8 +26,8 @@ __all__ = ["Options", "check_input_sizes", "fraction", "natural", "non_negative"
 WHERE = "train.Options"
 MOST_JSON = 1 << 26   # bytes of a config: results.json has the confusion of all classes
 NOT_IN_CONFIG = ("config", "debug", "out", "resume")   # options that --config does not take over
-# Options that a resumed run may change: they do not change the numbers, unless another split of batches rounds so.
-# The data's fingerprint tells other pictures.
+# Options that may be changed when a run is resumed. They do not change its results, except for the rounding if batches
+# are split differently. Other pictures are recognized by the fingerprint of the data.
 WITHOUT_EFFECT = (*NOT_IN_CONFIG, "device", "held_out", "pretrained", "save_every", "strict", "tensorboard", "threads")
 
 
@@ -46,7 +46,7 @@ fraction = _number(float, 0, 1, "a number from 0 to 1")
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
-    """Keeps the lines of the description, and shows each default that says something."""
+    """A formatter of ``--help`` that keeps the lines of the description, and shows only informative defaults."""
 
     def _get_help_string(self, action):
         says_nothing = action.default is None or action.default is False or action.default == argparse.SUPPRESS
@@ -62,8 +62,9 @@ class Options:
         options.add_run(out="out/mine")
         args = options.parse()
 
-    ``--config FILE`` takes options from a JSON or YAML file: of a mapping, or of the mapping ``options`` in it, as in
-    ``results.json``. The command line wins. ``--out`` and ``--resume`` are not taken from the file.
+    ``--config FILE`` takes options from a JSON or YAML file. The file has a mapping of options, or such a mapping under
+    the key ``options``, as ``results.json`` does. Options of the command line replace those of the file. ``--out`` and
+    ``--resume`` are not taken from the file.
 
     Parameters
     ----------
@@ -79,13 +80,13 @@ class Options:
         self._epochs: int | None = None   # the default of --epochs, if it is one that the images may stretch
 
     def add(self, group: str, *names: str, **settings) -> None:
-        """Add an option to a group of ``--help``; the rest is as of ``argparse``'s ``add_argument``."""
+        """Add an option to a group of ``--help``. The other arguments are those of ``argparse``'s ``add_argument``."""
         if group not in self._groups:
             self._groups[group] = self.parser.add_argument_group(group)
         self._groups[group].add_argument(*names, **settings)
 
     def add_run(self, out: str) -> None:
-        """``--seed``, ``--out``, ``--config`` and ``--debug``.
+        """Add ``--seed``, ``--out``, ``--config`` and ``--debug``.
 
         Parameters
         ----------
@@ -100,12 +101,13 @@ class Options:
         self.add("run", "--debug", action="store_true", help="show the traceback of an error")
 
     def add_data(self, task: str | None = None, size: int | None = None) -> None:
-        """``--data``, ``--dataset``, ``--strict`` and ``--held-out``; with a ``size`` more.
+        """Add ``--data``, ``--dataset``, ``--strict`` and ``--held-out``, and with a ``size`` further options.
 
         Parameters
         ----------
         task : {"detection", "classification"}, optional
-            Then the layout of the data tells ``dataset``. Without a task it is None if the option is left out.
+            What the data is for. If it is given, ``--dataset`` follows from the layout of the data. Otherwise
+            ``dataset`` is None if the option is left out.
         size : int, optional
             Default of ``--size``, for scripts that train. They also get ``--classes`` and ``--flip``.
         """
@@ -127,7 +129,7 @@ class Options:
                      help="probability of mirroring an image; 0.5 except for digits and letters")
 
     def add_pretrained(self) -> None:
-        """``--pretrained`` and ``--pretrained-names``."""
+        """Add ``--pretrained`` and ``--pretrained-names``."""
         self.add("net", "--pretrained", help="start from a .checkpoint or .params of this script, or from Darknet's "
                  ".weights or .conv.N; auto: from the backbone in the package; none (default: auto for fewer than "
                  f"{SMALL} images, if the net has this backbone)")
@@ -135,7 +137,7 @@ class Options:
                  help="file with the class names of a .params or .weights file, one per line")
 
     def add_net(self, threshold: float) -> None:
-        """``--net``, ``--weights``, ``--names`` and ``--threshold``: see :func:`load_net`.
+        """Add ``--net``, ``--weights``, ``--names`` and ``--threshold``, the arguments of :func:`load_net`.
 
         Parameters
         ----------
@@ -149,7 +151,7 @@ class Options:
         self.add("net", "--threshold", type=fraction, default=threshold, help="least probability of a detection")
 
     def add_training(self, epochs: int, batch_size: int, lr: float) -> None:
-        """The options of :class:`gluonops.train.Run`, of optimizers, schedules and devices, with these defaults."""
+        """Add the options of :class:`gluonops.train.Run`, of optimizers, schedules and devices, with these defaults."""
         group = "training"
         self._epochs = epochs
         self.add(group, "--epochs", type=positive, help=f"passes over the training images (default: {epochs})")
@@ -180,7 +182,7 @@ class Options:
         self.add_machine()
 
     def add_machine(self) -> None:
-        """The options of :class:`gluonops.train.Run` that do not concern what is trained: devices, checkpoints."""
+        """Add the options of :class:`gluonops.train.Run` that concern devices and checkpoints."""
         group = "machine"
         self.add_device()
         self.add(group, "--kvstore", choices=KVSTORES, default="device", help="dist_*: see docs/several_machines.md")
@@ -193,33 +195,33 @@ class Options:
         self.add(group, "--tensorboard", action="store_true", help="write losses and metrics for TensorBoard, too")
 
     def add_device(self) -> None:
-        """``--device``: see :func:`devices`."""
+        """Add ``--device``, the argument of :func:`devices`."""
         self.add("machine", "--device", "--ctx", "--gpus", default="cpu:0", metavar="DEVICES",
                  help="for instance cpu:0,cpu:1, or the GPUs 0,1; a batch is split among them")
 
     def add_digits(self, epochs: int, batch_size: int = 32) -> None:
-        """``--data-dir``, ``--epochs`` and ``--batch-size``, for scripts on :func:`gluonops.data.digits`."""
+        """Add ``--data-dir``, ``--epochs`` and ``--batch-size``, for scripts on :func:`gluonops.data.digits`."""
         self.add("data", "--data-dir", help="folder with MNIST's four idx files, gzipped or not; by default the digits "
                  "that ship inside scikit-learn")
         self.add("training", "--epochs", type=positive, default=epochs, help="passes over the training images")
         self.add("training", "--batch-size", type=positive, default=batch_size, help="images per step")
 
     def defaults(self, **values) -> None:
-        """Change the defaults of options that are added already."""
+        """Change the defaults of options that have been added."""
         self.parser.set_defaults(**values)
 
     def parse(self, words: Sequence[str] | None = None) -> argparse.Namespace:
-        """Parse the command line, and before it ``--config``.
+        """Parse the options of ``--config``, and then those of the command line.
 
         Parameters
         ----------
         words : sequence of str, optional
-            Instead of ``sys.argv[1:]``.
+            The words of the command line. The default is ``sys.argv[1:]``.
 
         Raises
         ------
         OpError
-            The config cannot be read, or has an option that there is not.
+            The config cannot be read, or has an option that does not exist.
         """
         words = list(sys.argv[1:] if words is None else words)
         config, _ = take_option("--config", words)
@@ -260,7 +262,7 @@ class Options:
 
 
 def reproducible(args: argparse.Namespace) -> dict[str, Any]:
-    """The options that have to be the same when a run is resumed: all that change its numbers."""
+    """The options that have to be the same when a run is resumed, because they change its results."""
     return {name: value for name, value in vars(args).items() if name not in WITHOUT_EFFECT}
 
 
@@ -277,8 +279,9 @@ def schedule_of(args: argparse.Namespace, updates: int) -> Schedule:
     Parameters
     ----------
     args : argparse.Namespace
+        The options.
     updates : int
-        Updates of an epoch: see :func:`gluonops.train.updates_per_epoch`.
+        Number of updates in an epoch: see :func:`gluonops.train.updates_per_epoch`.
     """
     total = args.epochs * updates
     options = {}
@@ -293,9 +296,11 @@ def check_input_sizes(size: int, multi_scale: Sequence[int] | None, multiple: in
     Parameters
     ----------
     size : int
+        Height and width of the input.
     multi_scale : sequence of int, optional
         The smallest and the largest size.
     multiple : int
+        Pixels of a cell.
     """
     cells = f"a cell of the net has {multiple} pixels"
     if size % multiple:

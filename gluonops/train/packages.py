@@ -16,8 +16,9 @@ def check_packages(task: str, draws: bool = True) -> None:
     Parameters
     ----------
     task : {"classification", "detection"}
+        What the script trains for.
     draws : bool, default True
-        Whether it draws its curves.
+        Whether the script draws its curves.
 
     Raises
     ------

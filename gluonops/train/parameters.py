@@ -1,4 +1,4 @@
-"""What a run does to a net's parameters besides updates: it freezes and averages them, and changes their gradients."""
+"""What a run does with a net's parameters besides updates: it freezes them, averages them, and clips gradients."""
 from __future__ import annotations
 
 import contextlib
@@ -20,10 +20,11 @@ def freeze(block: gluon.Block, frozen: bool = True, grad_req: str = "write") -> 
     Parameters
     ----------
     block : gluon.Block
+        The block.
     frozen : bool, default True
-        False releases the block.
+        True freezes the block, and False releases it.
     grad_req : {"write", "add"}, default "write"
-        How released parameters get gradients; ``add`` if gradients are accumulated over batches.
+        How released parameters get gradients: ``add`` if gradients are accumulated over batches.
 
     Returns
     -------
@@ -124,7 +125,7 @@ class ParameterAverage:
 
     @contextlib.contextmanager
     def applied(self) -> Iterator[None]:
-        """The net has the averages as its parameters within the ``with`` block, and its own again after it."""
+        """Give the net the averages as parameters within the ``with`` block. After it, the net has its own again."""
         own = {name: parameter.list_data() for name, parameter in self._parameters().items()}
         own = {name: [array.copy() for array in arrays] for name, arrays in own.items()}
         for name, parameter in self._parameters().items():

@@ -1,4 +1,4 @@
-"""Data sets in their parts, read and checked: to train on, to choose an epoch by, and held out."""
+"""Reads and checks the parts of a data set: images to train on, images to choose an epoch by, and held-out images."""
 from __future__ import annotations
 
 import argparse
@@ -14,16 +14,16 @@ from .. import data
 from ..contract.errors import OpError
 from ..data.anchors import box_sizes
 from ..data.base import about_image, class_names
+from ..data.by_name import read
 from ..data.datasets.darknet import is_data_file
 from ..data.datasets.data_yaml import is_data_yaml
 from ..data.datasets.yolo import has_names
 from ..data.images import progress
-from ..data.load import read
 from ..data.repairs import merged, warn_of
 from ..io.files import read_lines
 from ..io.progress import say
-from .files import make_folder, write
-from .images import OF_DIGITS, Cached, ClassSubset, DetectionSubset, check_classes
+from .image_sets import OF_DIGITS, Cached, ClassSubset, DetectionSubset, check_classes
+from .run_files import make_folder, write
 
 __all__ = ["Classification", "classification_parts", "data_arguments", "data_notes", "detection_parts"]
 
@@ -31,7 +31,10 @@ HELD_OUT = "held_out.txt"
 
 
 class Classification(collections.namedtuple("Classification", "training validation held_out classes")):
-    """Images to train on, to choose the best epoch on, and held out until the end; and the names of the classes."""
+    """The parts of a data set for classification, and the names of its classes.
+
+    There are images to train on, images that choose the best epoch, and images that are held out until the end.
+    """
 
 
 def classification_parts(name: str, root: str | os.PathLike | None = None, classes: Sequence[str] | None = None,
@@ -39,9 +42,9 @@ def classification_parts(name: str, root: str | os.PathLike | None = None, class
                          hold_out: bool | Sequence[str] = True) -> Classification:
     """A data set for classification, in three parts.
 
-    A tenth of the training images chooses the epoch. What the data set holds out, or else a fifth of each class, is for
-    the end. The files are checked here, by their headers: now, not after an epoch. One RepairWarning counts what had to
-    be left out.
+    A tenth of the training images chooses the epoch. The held-out images are those of the data set's own part for
+    validation, or else a fifth of each class. The headers of all files are checked here, so that a faulty file is known
+    at once and not after an epoch. One RepairWarning counts what had to be left out.
 
     Parameters
     ----------
@@ -95,22 +98,23 @@ def detection_parts(name: str, root: str | os.PathLike | None = None, classes: S
                     size: int = 416, seed: int = 0, count: tuple[int, int] | None = None,
                     hard: bool = False, strict: bool = False, hold_out: bool | Sequence[str] = True,
                     ) -> tuple[data.DetectionDataset, data.DetectionDataset]:
-    """(training, validation): data sets for detection with the same classes. Their files are checked here.
+    """Two data sets for detection with the same classes: (training, validation). Their files are checked here.
 
-    Where the data set has no part for validation, a fifth is held out. One RepairWarning counts the repairs of both. An
-    OpError if a file is missing or malformed, or the classes do not fit the data set.
+    If the data set has no part for validation, a fifth is held out. One RepairWarning counts the repairs of both. An
+    OpError is raised if a file is missing or malformed, or if the classes do not fit the data set.
 
     Parameters
     ----------
     name, root
         As :func:`gluonops.data.detection` takes them.
     classes : sequence of str, optional
-        The classes to train on, in order; all of them if left out. A data set that names none has these. Not for scenes
-        of digits.
+        The classes to train on, in order. By default these are all classes. If the data set does not name its classes,
+        these are their names. Scenes of digits do not take this argument.
     size : int, default 416
         Height and width of the net's input.
     seed, count, hard
-        Of scenes of digits: their seed, how many to train on and to validate on, and whether they are hard to read.
+        For scenes of digits: their seed, the numbers of scenes to train on and to validate on, and whether they are
+        hard to read.
     strict, hold_out
         As :func:`gluonops.data.detection` takes them.
     """
@@ -140,7 +144,7 @@ def detection_parts(name: str, root: str | os.PathLike | None = None, classes: S
 
 def detection_split(name: str, root: str | os.PathLike, split: str, classes: Sequence[str] | None = None,
                     strict: bool = False) -> data.DetectionDataset | DetectionSubset:
-    """A part of a data set for detection, with ``classes`` and ``strict`` as in :func:`detection_parts`."""
+    """A part of a data set for detection. ``classes`` and ``strict`` are as in :func:`detection_parts`."""
     dataset = _detection_split(name, root, split, classes, strict=strict, hold_out=True)
     warn_of([dataset.repairs])
     return dataset
@@ -165,12 +169,13 @@ def data_notes(training: gluon.data.Dataset, held_out: gluon.data.Dataset,
     training, held_out : gluon.data.Dataset
         The parts of a data set.
     out : str, os.PathLike or None
-        Folder for the list. None: nothing is said and written, for all workers but the first.
+        Folder for the list. With None, as all workers but the first have it, nothing is said or written.
 
     Returns
     -------
     dict
-        For the results: ``repairs``, by reason the number and the first places, and ``held_out``, the names or None.
+        What the results say about it. ``repairs`` has, for each reason, the number of repairs and the first places.
+        ``held_out`` has the names of the pictures, or is None.
     """
     names = getattr(training, "held_out", None)
     if names is not None and out is not None:
@@ -183,9 +188,9 @@ def data_notes(training: gluon.data.Dataset, held_out: gluon.data.Dataset,
 
 
 def data_arguments(args: argparse.Namespace) -> dict[str, object]:
-    """The arguments of the functions that read data sets that are options of :meth:`Options.add_data`.
+    """The options of :meth:`Options.add_data`, as arguments of the functions that read data sets.
 
-    An OpError if the list of ``--held-out`` cannot be read, or is empty.
+    An OpError is raised if the list of ``--held-out`` cannot be read, or is empty.
     """
     if args.held_out is None:
         return {"strict": args.strict, "hold_out": True}
@@ -198,14 +203,14 @@ def data_arguments(args: argparse.Namespace) -> dict[str, object]:
 
 
 def check_root(root: str | os.PathLike | None, where: str) -> None:
-    """Raise an OpError for a file in the place of a folder, unless it names both parts, as ``.data`` and YAML do."""
+    """Raise an OpError if the root is a file, unless the file names both parts, as ``.data`` and YAML files do."""
     if root is not None and os.path.isfile(root) and not is_data_file(root) and not is_data_yaml(os.fspath(root)):
         raise OpError(where, f"--data {root} is a file; expected the folder that has the images to train on and those "
                       "held out", "Name its folder")
 
 
 def _check_sizes(part, size):
-    """Raise an OpError for images that vanish in a letterbox."""
+    """Raise an OpError if an image is so narrow that it would have no pixel in a letterbox."""
     for index in progress(range(len(part)), "checking sizes"):
         image_size = part.size(index)
         with about_image(part, index):

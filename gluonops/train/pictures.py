@@ -1,4 +1,7 @@
-"""Pictures of a run, as PNG: curves, confusion matrices, images with predictions, embeddings. They need matplotlib."""
+"""Draws pictures of a run as PNG: curves, confusion matrices, images with predictions, embeddings.
+
+They need matplotlib.
+"""
 from __future__ import annotations
 
 import math
@@ -13,8 +16,8 @@ from mxnet import gluon
 from ..export import LoadedDetector
 from ..io.optional import require
 from ..io.params import as_numpy
-from .files import write
 from .metrics import matched
+from .run_files import write
 
 if TYPE_CHECKING:   # matplotlib is optional
     from matplotlib.figure import Figure
@@ -37,7 +40,7 @@ LABELS = {"mAP": "mAP at IoU 0.5, validation", "AP": "COCO's AP, validation",
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """A figure of so many inches, without a window."""
+    """A figure of this width and height in inches, without a window."""
     return require("matplotlib.figure", "train.pictures").Figure(figsize=(width, height), layout="constrained")
 
 
@@ -48,13 +51,16 @@ def save_figure(figure: Figure, path: str | os.PathLike) -> None:
 
 def draw_curves(history: Sequence[Mapping], path: str | os.PathLike, losses: Sequence[str],
                 scores: Sequence[str]) -> None:
-    """Losses on the left, scores on the right, by epoch; the learning rate below. A panel without a curve is left out.
+    """Draw curves over the epochs: losses on the left, scores on the right, and the learning rate below.
+
+    A panel without a curve is left out.
 
     Parameters
     ----------
     history : sequence of mapping
-        A run's.
+        The history of a run.
     path : str or os.PathLike
+        The picture.
     losses, scores : sequence of str
         Names of columns. A column without a number in any row is left out.
     """
@@ -89,7 +95,7 @@ def _label(name):
 
 
 def draw_confusion(matrix: np.ndarray, names: Sequence[str], path: str | os.PathLike) -> None:
-    """A confusion matrix: rows are true classes, columns are predicted ones; colours are shares of the row.
+    """Draw a confusion matrix. Rows are true classes, and columns are predicted ones. Colours are shares of the row.
 
     Parameters
     ----------
@@ -116,7 +122,7 @@ def draw_confusion(matrix: np.ndarray, names: Sequence[str], path: str | os.Path
 
 def draw_predictions(images: np.ndarray, labels: np.ndarray, predicted: np.ndarray, names: Sequence,
                      path: str | os.PathLike, rows: int = 5, columns: int = 10) -> None:
-    """A grid of images with their predicted classes. The wrong ones are first, framed in red, with the true class.
+    """Draw a grid of images with their predicted classes. The wrong ones come first, in red frames with the true class.
 
     Parameters
     ----------
@@ -152,14 +158,14 @@ def draw_predictions(images: np.ndarray, labels: np.ndarray, predicted: np.ndarr
 
 def draw_detections(detector: Callable, dataset: gluon.data.Dataset, size: tuple[int, int], device: mx.Context,
                     path: str | os.PathLike, count: int = 12) -> None:
-    """A page of images with detected boxes, and ground truth in dashes. Needs gluoncv.
+    """Draw images with their detected boxes, and the ground truth in dashed lines. It needs gluoncv.
 
     Parameters
     ----------
     detector : callable
-        Images (1, 3, H, W) to ids, scores and boxes, as ``net.detector()`` returns them.
+        Takes images (1, 3, H, W), and returns ids, scores and boxes, as ``net.detector()`` does.
     dataset : gluon.data.Dataset
-        For detection.
+        A data set for detection.
     size : tuple of int
         (width, height) that images are letterboxed to.
     device : mxnet.Context
@@ -185,7 +191,8 @@ def draw_detections(detector: Callable, dataset: gluon.data.Dataset, size: tuple
 
 def _draw_image(axes, detector, image, label):
     plot_bbox = require("gluoncv.utils.viz", "train.draw_detections").plot_bbox
-    rows = np.reshape([(found.class_id, found.score, *found.box) for found in detector.detect(image, 0)], (-1, 6))
+    rows = [(detection.class_id, detection.score, *detection.box) for detection in detector.detect(image, 0)]
+    rows = np.reshape(rows, (-1, 6))
     class_ids, scores, boxes = np.split(rows, (1, 2), axis=1)
     for left, top, right, bottom in label[:, :4]:
         axes.plot([left, right, right, left, left], [top, top, bottom, bottom, top], "w--", linewidth=1.2)
@@ -211,9 +218,10 @@ def _separate_labels(axes):
 
 
 def draw_embedding(vectors: np.ndarray, labels: np.ndarray, names: Sequence[str], path: str | os.PathLike) -> None:
-    """Vectors (N, D) as points, a colour for each class; for D > 2 along the two directions of largest variance.
+    """Draw vectors (N, D) as points, with a colour for each class.
 
-    Both axes have one scale, unless the picture would be three times as long as high.
+    If D is above 2, the axes are the two directions of largest variance. Both axes have the same scale, unless the
+    picture would be three times as long as high.
 
     Parameters
     ----------
@@ -241,20 +249,20 @@ def draw_embedding(vectors: np.ndarray, labels: np.ndarray, names: Sequence[str]
 
 
 def draw_roc(found: Mapping[str, Verification], path: str | os.PathLike) -> None:
-    """ROC curves of verification, with the false positives on a logarithmic axis.
+    """Draw ROC curves of verification, with the false positives on a logarithmic axis.
 
     Parameters
     ----------
     found : mapping of str to Verification
-        Name -> what :func:`gluonops.train.verification` returns.
+        The results of :func:`gluonops.train.verification`, by the names that the legend shows.
     path : str or os.PathLike
     """
     axes = new_figure(6, 5).subplots()
     lowest = 0.1
     for name, curve in found.items():
-        seen = curve.false_positives > 0
-        lowest = min(lowest, curve.false_positives[seen].min())
-        axes.step(curve.false_positives[seen], curve.true_positives[seen], where="post",
+        is_drawn = curve.false_positives > 0
+        lowest = min(lowest, curve.false_positives[is_drawn].min())
+        axes.step(curve.false_positives[is_drawn], curve.true_positives[is_drawn], where="post",
                   label=f"{name}: area {curve.area:.3f}, accuracy {curve.accuracy:.1%}")
     axes.set(xscale="log", xlim=(lowest, 1), ylim=(0, 1.01), xlabel="share of pairs of two classes taken for one",
              ylabel="share of pairs of one class that are found", title="verification of pairs by their cosine")
@@ -264,7 +272,7 @@ def draw_roc(found: Mapping[str, Verification], path: str | os.PathLike) -> None
 
 
 def _in_two_dimensions(vectors, labels):
-    """(points (N, 2), title, names of the axes)"""
+    """The points, (N, 2), the title, and the names of the axes."""
     title = f"embedding of {len(labels)} images, a colour for each class"
     if vectors.shape[1] == 1:
         return np.column_stack([vectors, labels]), title, ("embedding", "class")

@@ -45,7 +45,8 @@ def check_dtype(dtype: str, devices: Sequence[mx.Context]) -> None:
     Raises
     ------
     OpError
-        float16 without a GPU; bfloat16 on a GPU, or on a CPU without instructions for it.
+        The dtype is float16 and there is no GPU; or it is bfloat16, and the device is a GPU or a CPU without
+        instructions for it.
     """
     where = "train.check_dtype"
     Attr("dtype", Choice(*DTYPES), None).parse(where, dtype)
@@ -66,8 +67,9 @@ class MixedPrecision:
     Parameters
     ----------
     dtype : {"float32", "bfloat16", "float16"}
-        float32 leaves blocks as they are.
+        The type to compute in. float32 leaves blocks as they are.
     trainer : gluon.Trainer
+        The trainer of the parameters.
     """
 
     def __init__(self, dtype: str, trainer: gluon.Trainer):
@@ -77,16 +79,17 @@ class MixedPrecision:
             scale_losses(trainer)
 
     def lower(self, block: gluon.HybridBlock) -> gluon.HybridBlock:
-        """The block in 16 bits. It has one input, and the parameters of ``block``, with known shapes.
+        """A block that computes what ``block`` does in 16 bits. It shares the parameters, whose shapes are known.
 
         Parameters
         ----------
         block : gluon.HybridBlock
+            A block with one input.
 
         Returns
         -------
         gluon.HybridBlock
-            The same one for the same block, until :meth:`reset`. ``block`` itself for float32.
+            Until :meth:`reset`, the same block has the same result. With float32 the result is ``block`` itself.
         """
         if self.dtype == "float32":
             return block
@@ -95,11 +98,11 @@ class MixedPrecision:
         return self._lowered[id(block)][1]
 
     def reset(self) -> None:
-        """Convert the blocks again: their graphs have changed."""
+        """Convert the blocks again at their next use, because their graphs have changed."""
         self._lowered.clear()
 
     def backward(self, losses: Sequence[mx.nd.NDArray]) -> None:
-        """Backward passes, with scaled losses where the dtype needs it. The trainer takes the scale out again."""
+        """Run backward passes. Where the dtype needs it, losses are scaled, and the trainer removes the scale again."""
         if self._scaler is None:
             autograd.backward(losses)
             return
@@ -109,11 +112,11 @@ class MixedPrecision:
 
     @property
     def loss_scale(self) -> float:
-        """The factor that the gradients have now."""
+        """The factor by which the gradients are scaled now."""
         return 1.0 if self._scaler is None else self._scaler.loss_scale
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint holds, as JSON."""
+        """The state that a checkpoint stores, as JSON."""
         return {} if self._scaler is None else {name: getattr(self._scaler, name) for name in SCALER_STATE}
 
     def restore(self, state: dict[str, Any]) -> None:

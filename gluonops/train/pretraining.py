@@ -1,8 +1,9 @@
-"""What a net starts from: existing weights, or a backbone that has learned to tell the data set's objects apart.
+"""The weights that a net starts from: existing ones, or a backbone that has learned to classify the data set's objects.
 
-An output layer keeps the rows of the classes that it knew before. The published nets began with ImageNet. Where their
-weights are not at hand, the objects of the data set itself do, cut out of the images one at a time, and far sooner than
-detection alone would: every object is large, and classification is the only task.
+With existing weights, an output layer keeps the rows of the classes that it knew before. The published nets began with
+weights from ImageNet. If such weights are not at hand, the objects of the data set itself are cut out of the images,
+and the backbone learns to classify them. It learns this far sooner than detection, because every object is large and
+there is only one task.
 """
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from ..data.transforms.augment import place
 from ..io.params import as_numpy
 from ..loss import SoftmaxCELoss
 from .checkpoint import net_tensors, read_checkpoint, read_parameters, restore_net
-from .images import classification_batch
+from .image_sets import classification_batch
 from .optimizers import make_trainer, schedule
 from .recipe import FIRST_LAYERS, OBJECT_BATCH, fitted_batch_norm, is_small
 from .run import Run
@@ -46,8 +47,9 @@ def pretrained_source(words: str | None, net: gluon.Block, images: int) -> str:
     Parameters
     ----------
     words : str or None
-        ``auto``: the backbone in the package. ``none``: random weights. A file. None: ``auto`` for a small data set, if
-        the package has weights for this net, and else ``none``.
+        ``auto`` means the backbone in the package, and ``none`` means random weights. Anything else is the path of a
+        file. None stands for ``auto`` if the data set is small and the package has weights for this net, and else for
+        ``none``.
     net : gluon.Block
         A detector of :mod:`gluonops.models`, or a :class:`gluonops.models.Classifier`.
     images : int
@@ -69,7 +71,7 @@ def describe_pretrained(source: str, kept: Sequence[str]) -> str:
     Parameters
     ----------
     source : str
-        Source of :func:`pretrained_source`.
+        The result of :func:`pretrained_source`.
     kept : sequence of str
         The classes whose rows of the output are kept.
     """
@@ -90,8 +92,8 @@ def load_pretrained_classifier(net: gluon.Block, path: str | Path,
     net : gluonops.models.Classifier
         Initialized, with known shapes.
     path : str or os.PathLike
-        A ``.checkpoint``, a ``.params`` file of such a net, or ``.weights`` of Darknet-19. ``auto``: the backbone in
-        the package.
+        A ``.checkpoint``, a ``.params`` file of such a net, or ``.weights`` of Darknet-19. ``auto`` means the backbone
+        in the package.
     names : str or sequence of str, optional
         The names of the file's classes, or a file with one per line. A checkpoint has them itself.
 
@@ -103,29 +105,29 @@ def load_pretrained_classifier(net: gluon.Block, path: str | Path,
     Raises
     ------
     OpError
-        The file cannot be read, or is of another net; the names do not fit it.
+        The file cannot be read or belongs to another net, or the names do not fit it.
     """
     where, path = "train.load_pretrained_classifier", pathlib.Path(path)
     if _is_package_backbone(net, path, names, where):
         return []
-    tensors, known = _read(path, names, where)
+    tensors, stored = _read(path, names, where)
     if tensors is None:
         is_darknet = path.suffix == ".weights"
-        tensors = net.darknet_tensors(path, len(known or range(1000))) if is_darknet else read_parameters(path)
+        tensors = net.darknet_tensors(path, len(stored or range(1000))) if is_darknet else read_parameters(path)
     restore_net(tensors, net, path, leave="output")
-    if not known or "output.weight" not in tensors:
+    if not stored or "output.weight" not in tensors:
         return []
     wanted, shape = net._collect_params_with_prefix(), tensors["output.weight"].shape
-    if len(known) != shape[0]:
-        raise OpError(where, f"{names} has {len(known)} names; expected {shape[0]}, one for each output of {path}",
+    if len(stored) != shape[0]:
+        raise OpError(where, f"{names} has {len(stored)} names; expected {shape[0]}, one for each output of {path}",
                       "Name the file with the classes that it was trained on")
     if shape[1:] != wanted["output.weight"].shape[1:]:
         return []
-    reused = [name for name in net.classes if name in known]
+    reused = [name for name in net.classes if name in stored]
     for part in ("output.weight", "output.bias"):
         rows = wanted[part].data().copy()
         for name in reused:
-            rows[net.classes.index(name)] = tensors[part][known.index(name)]
+            rows[net.classes.index(name)] = tensors[part][stored.index(name)]
         wanted[part].set_data(rows)
     return reused
 
@@ -143,7 +145,7 @@ def load_pretrained_detector(net: gluon.Block, path: str | Path,
         Initialized, with known shapes.
     path : str or os.PathLike
         A ``.checkpoint``, a ``.params`` file of such a net, Darknet's ``.weights``, or the first layers of Darknet
-        weights, ``.conv.N``. ``auto``: the backbone in the package.
+        weights, ``.conv.N``. ``auto`` means the backbone in the package.
     names : str or sequence of str, optional
         The names of the file's classes, or a file with one per line, such as Darknet's ``data/voc.names``. A
         checkpoint has them itself, and first layers have none.
@@ -156,7 +158,7 @@ def load_pretrained_detector(net: gluon.Block, path: str | Path,
     Raises
     ------
     OpError
-        The file cannot be read, or is of another net; the names are missing or do not fit it.
+        The file cannot be read or belongs to another net, or the names are missing or do not fit it.
     """
     where, path = "train.load_pretrained_detector", pathlib.Path(path)
     if _is_package_backbone(net, path, names, where):
@@ -164,25 +166,25 @@ def load_pretrained_detector(net: gluon.Block, path: str | Path,
     if FIRST_LAYERS.search(path.name):
         load_weights(net.backbone, path)
         return []
-    tensors, known = _read(path, names, where)
-    if known is None:
+    tensors, stored = _read(path, names, where)
+    if stored is None:
         raise OpError(where, f"{path} does not hold the names of its classes",
                       "Name them with --pretrained-names, a file such as Darknet's data/voc.names")
     wanted = list(net.classes)
-    if known != wanted:
-        net.reset_class(known)
+    if stored != wanted:
+        net.reset_class(stored)
     if tensors is None:
         net.load_darknet(os.fspath(path))
     else:
         restore_net(tensors, net, path)
-    reused = [name for name in wanted if name in known]
-    if known != wanted:
+    reused = [name for name in wanted if name in stored]
+    if stored != wanted:
         net.reset_class(wanted, reuse_weights=reused or None)
     return reused
 
 
 def _is_package_backbone(net, path, names, where):
-    """Whether this is what ``path`` means: then it is loaded."""
+    """Load the backbone in the package if ``path`` means it. Returns whether it does."""
     if path.name != AUTO:
         return False
     _refuse(names, AUTO, "the backbone in the package has no classes", where)
@@ -191,24 +193,29 @@ def _is_package_backbone(net, path, names, where):
 
 
 def _read(path, names, where):
-    """(tensors, or None for another file than a checkpoint or ``.params``; names of the classes, or None)"""
+    """The tensors of a file, and the names of its classes, or None.
+
+    The tensors are None for a file that is neither a checkpoint nor ``.params``.
+    """
     if path.suffix != ".checkpoint":
-        known = list(class_names(names, where)) if names else None
-        return read_parameters(path) if path.suffix == ".params" else None, known
+        stored = list(class_names(names, where)) if names else None
+        return read_parameters(path) if path.suffix == ".params" else None, stored
     _refuse(names, path, "a checkpoint has its classes' names", where)
     tensors, train_state = read_checkpoint(path)
     return net_tensors(tensors), list(train_state["classes"])
 
 
 def _refuse(names, source, why, where):
-    """An OpError if there are names for a source that takes none."""
+    """Raise an OpError if there are names for a source that takes none."""
     if names:
         raise OpError(where, f"--pretrained-names is {names} and --pretrained is {source}; expected a file of "
                       "parameters without names", f"Leave it out: {why}")
 
 
 class Cutouts(gluon.data.Dataset):
-    """The objects of a data set for detection: (float32 (3, 64, 64), class), at another place in each epoch.
+    """The objects of a data set for detection, cut out of their images. An item is (float32 (3, 64, 64), class).
+
+    In each epoch an object lies at another place in its cut-out.
 
     Parameters
     ----------
@@ -267,9 +274,12 @@ def pretrain_backbone(backbone: gluon.HybridBlock, classes: Sequence[str], datas
     Parameters
     ----------
     backbone : gluon.HybridBlock
-        Images to maps, or to several maps, of which the last is used. Initialized, with known shapes, on one device.
+        Takes images and returns a map, or several maps, of which the last is used. It is initialized on one device, and
+        its shapes are known.
     classes : sequence of str
+        Names of the classes.
     dataset : gluonops.data.DetectionDataset
+        The data set with the objects.
     epochs : int
         Passes over the objects.
     out : str or os.PathLike

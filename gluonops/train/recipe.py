@@ -1,14 +1,16 @@
-"""What follows from the number of images, or from a Darknet cfg: how long a run is, and where its weights come from.
+"""Settings of a run that follow from the number of images or from a Darknet cfg: its length, its weights, and others.
 
-The defaults of the scripts are for thousands of images. Of 60 images they would make 50 updates, and no net learns in
-50 updates. So a run is counted in updates. The rules are these, and each leaves a run on thousands of images alone:
+The defaults of the scripts are for thousands of images. With 60 images they would make 50 updates, and no net learns in
+50 updates. So the length of a run is counted in updates. These are the rules. None of them changes a run on thousands
+of images.
 
-- **Updates.** Without ``--epochs``, an epoch shows each image as often as makes :data:`LEAST_UPDATES` in all.
-- **Batch norm.** Of the initial running statistics, 1 % or less is left after half of the updates.
-- **Weights.** A data set of fewer than :data:`SMALL` images starts from the backbone in the package, if the net has it.
-- **Objects.** Without these weights, the pretraining on the objects makes :data:`LEAST_PRETRAINING` updates or more.
-- **Gradients.** A detector limits their norm: from few images the first batches can throw its boxes to infinity.
-- **Anchors.** The images that draw all boxes to the anchors are a fiftieth of those of the run, or fewer.
+- **Updates.** Without ``--epochs``, an epoch shows each image so often that the run has :data:`LEAST_UPDATES` updates.
+- **Batch norm.** After half of the updates, at most 1 % of the initial running statistics is left.
+- **Weights.** With fewer than :data:`SMALL` images, a net starts from the backbone in the package, if there is one.
+- **Objects.** Without these weights, the pretraining on the objects makes at least :data:`LEAST_PRETRAINING` updates.
+- **Gradients.** A detector limits the norm of its gradients. With few images, the first batches can throw its boxes to
+  infinity.
+- **Anchors.** At most a fiftieth of the images of a run are used to draw all boxes to the anchors.
 
 A Darknet cfg has its own rules, which :func:`gluonops.darknet.read_training` reads.
 """
@@ -30,7 +32,7 @@ from .. import data
 from ..contract.errors import OpError
 from ..darknet import DarknetNet, TrainingOptions, adapt_cfg, load, load_weights, read_training, shorter_policy
 from ..darknet.cfg import read_cfg
-from .images import classification_batch
+from .image_sets import classification_batch
 from .metrics import accuracy, evaluate_detector
 from .optimizers import Schedule, darknet_schedule
 from .parameters import blocks_of
@@ -67,15 +69,17 @@ def repeats(args: argparse.Namespace, images: int, workers: Workers | None = Non
     Parameters
     ----------
     args : argparse.Namespace
-        With ``epochs``, ``batch_size``, ``accumulate``, and ``repeat``: 0 for the rule of this module.
+        Has ``epochs``, ``batch_size``, ``accumulate`` and ``repeat``. If ``repeat`` is 0, the rule of this module
+        holds.
     images : int
         Number of training images.
     workers : Workers, optional
+        The workers of the job.
 
     Returns
     -------
     int
-        At least 1.
+        The number of times, at least 1.
     """
     if args.repeat:
         return args.repeat
@@ -98,27 +102,32 @@ def passes_over_objects(objects: int, passes: int) -> int:
 
 
 def anchor_images(most: int, images: int) -> int:
-    """How many images at the start of a run draw all boxes to the anchors: ``most``, or a fiftieth of the run's."""
+    """The number of images at the start of a run that draw all boxes to the anchors.
+
+    It is ``most``, or a fiftieth of the images of the run if that is less.
+    """
     return min(most, images // 50)
 
 
 def gradient_limit(images: int) -> float:
-    """The largest norm of the gradients of a detector, as ``--clip`` has it: 0, for any, if the images are many."""
+    """The largest norm of the gradients of a detector, as ``--clip`` takes it. If there are many images it is 0, which
+    means no limit."""
     return LIMIT if is_small(images) else 0.0
 
 
 def fit_batch_norm(net: gluon.Block, updates: int) -> None:
     """Lower the momentum of the running statistics of batch norms for a run of few updates.
 
-    A batch norm begins with mean 0 and variance 1, and keeps ``momentum`` of them in each update. Darknet's is 0.99:
-    after 42 updates it has 66 % of them still, and the net that is validated is not the one that was trained.
+    A batch norm begins with mean 0 and variance 1, and keeps the share ``momentum`` of them in each update. With
+    Darknet's momentum of 0.99, 66 % of them are left after 42 updates, and the net that is validated is not the one
+    that was trained.
 
     Parameters
     ----------
     net : gluon.Block
-        Not hybridized yet, or to be traced again.
+        A net that is not hybridized yet, or that will be traced again.
     updates : int
-        Updates of the run.
+        Number of updates of the run.
     """
     momentum = LEFT ** (2 / max(updates, 2))
     for block in _batch_norms(net):
@@ -127,7 +136,7 @@ def fit_batch_norm(net: gluon.Block, updates: int) -> None:
 
 @contextlib.contextmanager
 def fitted_batch_norm(net: gluon.Block, updates: int) -> Iterator[None]:
-    """:func:`fit_batch_norm` within it. Afterwards the momentums are as before, for the run that follows."""
+    """Apply :func:`fit_batch_norm` within the ``with`` block. After it, the momentums are as before."""
     before = [(block, block._kwargs["momentum"]) for block in _batch_norms(net)]
     fit_batch_norm(net, updates)
     try:
@@ -147,10 +156,11 @@ def warning_of_few_updates(updates: int, epochs: int, is_pretrained: bool, task:
     Parameters
     ----------
     updates, epochs : int
-        Updates and epochs of the run.
+        Numbers of updates and epochs of the run.
     is_pretrained : bool
-        Whether it starts from trained weights: then a tenth of the updates is enough.
+        Whether the net starts from trained weights. Then a tenth of the updates is enough.
     task : {"detector", "classifier"}
+        What is trained.
     """
     enough = FEW_UPDATES[task] // 10 if is_pretrained else FEW_UPDATES[task]
     if updates >= enough:
@@ -164,14 +174,14 @@ def warning_of_few_updates(updates: int, epochs: int, is_pretrained: bool, task:
 
 
 def hint_for_detector(score: float, updates: int, is_pretrained: bool) -> str | None:
-    """What to do about a detector that finds next to nothing, or None.
+    """A sentence about what to do if a detector finds next to nothing, or None if it finds more.
 
     Parameters
     ----------
     score : float
-        Its mAP.
+        The mAP of the detector.
     updates : int
-        Updates of its run.
+        Number of updates of its run.
     is_pretrained : bool
         Whether it started from trained weights.
     """
@@ -181,9 +191,10 @@ def hint_for_detector(score: float, updates: int, is_pretrained: bool) -> str | 
 
 
 def hint_for_classifier(labels: np.ndarray, logits: np.ndarray, updates: int, is_pretrained: bool) -> str | None:
-    """What to do about a classifier that is no better than chance, or None.
+    """A sentence about what to do if a classifier is no better than chance, or None if it is better.
 
-    Chance is to name the most frequent class always. It is chance up to two standard deviations above that.
+    Chance means that the most frequent class is always named. An accuracy of up to two standard deviations above that
+    counts as chance as well.
 
     Parameters
     ----------
@@ -213,7 +224,7 @@ def _remedies(updates, is_pretrained):
 
 
 def darknet_augment(options: TrainingOptions) -> data.Augment:
-    """How the training images of a cfg change.
+    """The augmentation of the training images of a cfg.
 
     Parameters
     ----------
@@ -240,7 +251,7 @@ def darknet_optimizer(options: TrainingOptions) -> tuple[str, dict]:
 
 
 def darknet_anchors(cfg: str | os.PathLike, dataset: data.DetectionDataset, seed: int = 0) -> list:
-    """Anchors of a data set, by k-means, as many as a cfg has, and in its unit.
+    """Compute anchors of a data set by k-means: as many as a cfg has, and in its unit.
 
     Parameters
     ----------
@@ -262,7 +273,10 @@ def darknet_anchors(cfg: str | os.PathLike, dataset: data.DetectionDataset, seed
 
 def shorten_cfg(cfg: str | os.PathLike, images: int, batches: int | None, epochs: int | None,
                 workers: Workers | None = None) -> None:
-    """Give a cfg a run of another length: so many updates, or passes over the images. Neither: it stays as it is."""
+    """Change the length of a cfg's run to a number of updates, or to a number of passes over the images.
+
+    If neither is given, the cfg stays as it is.
+    """
     if epochs is not None:
         options = read_training(cfg)
         batches = epochs * updates_per_epoch(images, options.mini_batch, workers, options.subdivisions)
@@ -271,16 +285,20 @@ def shorten_cfg(cfg: str | os.PathLike, images: int, batches: int | None, epochs
 
 
 def _images_per_update(options, workers):
-    """All workers' images: each takes the batch of the cfg. With dist_async an update has the images of one."""
+    """The number of images of an update. Each worker takes the batch of the cfg.
+
+    With ``dist_async`` an update has the images of one worker, and otherwise those of all workers.
+    """
     return options.batch * (workers.count if workers and workers.in_step else 1)
 
 
 def darknet_epochs(options: TrainingOptions, images: int, seen: int = 0,
                    workers: Workers | None = None) -> tuple[int, int]:
-    """(epochs, times that an epoch shows each image) of a run up to ``max_batches`` updates.
+    """The number of epochs of a run, and how often an epoch shows each image. The run has ``max_batches`` updates.
 
     An epoch has about 100 updates or more, or as many as the run has. The last epoch is not cut short, so the run may
-    have some more. An OpError if the cfg does not say how long it is trained, or the net has been trained so long.
+    have a few more updates. An OpError is raised if the cfg does not say how long it is trained, or the net has been
+    trained so long.
 
     Parameters
     ----------
@@ -309,7 +327,8 @@ def darknet_epochs(options: TrainingOptions, images: int, seen: int = 0,
 
 def darknet_scorer(net: DarknetNet, images: gluon.data.Dataset, options: TrainingOptions, device: mx.Context,
                    classes: Sequence[str], threads: int = 0) -> Callable[[], dict[str, float]]:
-    """A function that measures a net: the summary of :class:`gluonops.train.DetectionMetrics`, or ``accuracy``.
+    """A function that measures a net. It returns the summary of :class:`gluonops.train.DetectionMetrics`, or
+    ``accuracy``.
 
     Parameters
     ----------
@@ -342,7 +361,7 @@ def darknet_scorer(net: DarknetNet, images: gluon.data.Dataset, options: Trainin
 
 
 def initialize_darknet(net: DarknetNet) -> None:
-    """Random weights as Darknet draws them: normal, with a variance of 2 by the number of inputs."""
+    """Draw random weights as Darknet does: normally distributed, with a variance of 2 / (number of inputs)."""
     net.initialize(mx.init.Xavier("gaussian", "in", magnitude=2))
 
 
@@ -376,7 +395,7 @@ def load_first_layers(net: DarknetNet, path: str | os.PathLike, layers: int | No
 
 
 def darknet_schedule_from(cfg: str | os.PathLike, seen: int, workers: Workers | None = None) -> Schedule:
-    """The learning rate of a cfg, for a net that has seen so many images. See :func:`darknet_schedule`."""
+    """The schedule of a cfg for a net that has been trained on ``seen`` images. See :func:`darknet_schedule`."""
     rates = darknet_schedule(cfg)
     rates.start = seen // _images_per_update(read_training(cfg), workers)
     return rates

@@ -1,4 +1,4 @@
-"""What a run leaves in words and numbers: its screen, ``history.csv``, TensorBoard's files, ``results.json``."""
+"""Reports the results of a run: on the screen, in ``history.csv``, in TensorBoard's files and in ``results.json``."""
 from __future__ import annotations
 
 import csv
@@ -15,12 +15,12 @@ import numpy as np
 from ..io.optional import require
 from ..io.progress import COLUMNS
 from ..version import __version__
-from .files import write
+from .run_files import write
 
 __all__ = ["EpochTable", "EventWriter", "write_history", "write_results"]
 
 WIDTH = 7   # A column is at least so wide: four digits, a point and an exponent.
-SLOW, TIMED = 4, 12   # the first batches of a run, and those behind them, which take about as long as all others
+SLOW, TIMED = 4, 12   # the first batches of a run are slow; the time of the batches after them is measured
 
 
 class EpochTable:
@@ -31,7 +31,7 @@ class EpochTable:
     epochs : int
         Number of epochs of the run.
     shown : sequence of str, default ()
-        Names of the values to show. By default all of an epoch, as many as have room.
+        Names of the values to show. By default all values of an epoch are shown, as far as there is room.
     """
 
     def __init__(self, epochs: int, shown: Sequence[str] = ()):
@@ -45,7 +45,7 @@ class EpochTable:
         values : mapping
             Row of a run's history.
         seconds : float, optional
-            How long the epoch took. Then the row has this and the time that the others will take.
+            How long the epoch took. If it is given, the row shows it, and how long the remaining epochs will take.
         """
         counted = f"{values['epoch']}/{self._epochs}"
         cells = {"epoch": counted.rjust(len(f"{self._epochs}/{self._epochs}"))}
@@ -66,13 +66,13 @@ class EpochTable:
 
 
 class ExpectedTime:
-    """The last line of a run's introduction, with titles of this width: how long the run will take."""
+    """The last line of a run's introduction, which says how long the run will take. Titles have the given width."""
 
     def __init__(self, width: int, say: Callable[[str], None]):
         self._width, self._say, self._marks = width, say, []
 
     def after_a_batch(self, left: int) -> None:
-        """Say the line when some batches are timed; so many are left."""
+        """Print the line as soon as some batches have been timed. ``left`` is the number of batches that are left."""
         self._marks.append(time.monotonic())
         if len(self._marks) == SLOW + TIMED + 1:
             seconds = (self._marks[-1] - self._marks[SLOW]) / TIMED
@@ -80,7 +80,7 @@ class ExpectedTime:
 
 
 def in_words(seconds: float) -> str:
-    """``5 s``, ``12 min 34 s`` or ``1 h 2 min``: in a sentence, ``12:34`` would read as a clock."""
+    """A duration for a sentence, such as ``5 s``, ``12 min 34 s`` or ``1 h 2 min``."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:
@@ -89,14 +89,14 @@ def in_words(seconds: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """``0:05``, ``12:34`` or ``1:02:03``, for a column."""
+    """A duration for a column, such as ``0:05``, ``12:34`` or ``1:02:03``."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def write_history(history: Sequence[Mapping[str, object]], path: str | os.PathLike) -> None:
-    """Write the rows of a run's history as CSV, the names in the first line. A value that an epoch lacks is empty."""
+    """Write the history of a run as CSV, with the names in the first line. A value that an epoch lacks is empty."""
     names = list(dict.fromkeys(name for row in history for name in row))
 
     def save(temporary):
@@ -109,11 +109,12 @@ def write_history(history: Sequence[Mapping[str, object]], path: str | os.PathLi
 
 
 class EventWriter:
-    """Writes the rows of a run's history as scalars, in the folder that ``tensorboard --logdir`` takes.
+    """Writes the rows of a run's history as scalars for TensorBoard.
 
     Parameters
     ----------
     folder : str or os.PathLike
+        The folder, which ``tensorboard --logdir`` takes.
 
     Raises
     ------
@@ -141,8 +142,9 @@ def write_results(results: Mapping[str, object], path: str | os.PathLike) -> Non
     Parameters
     ----------
     results : mapping
-        Its ``options`` reproduce the run: ``--config results.json``.
+        The results. Their ``options`` reproduce the run with ``--config results.json``.
     path : str or os.PathLike
+        The file.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""A training run: it counts, averages, shows, updates, saves, resumes, and stops at Ctrl-C."""
+"""A training run: it counts batches, averages losses, updates parameters, saves, resumes, and stops at Ctrl-C."""
 from __future__ import annotations
 
 import collections
@@ -21,10 +21,10 @@ from ..data import Batches
 from ..io.progress import Bar, say
 from . import checkpoint as checkpoints
 from . import parameters
-from .files import lock_folder, make_folder, save_tensors
 from .interrupting import Stopping
 from .precision import MixedPrecision
 from .reports import EpochTable, EventWriter, ExpectedTime, in_words, write_history
+from .run_files import lock_folder, make_folder, save_tensors
 from .workers import Workers, plan, share_parameters, updates_per_epoch
 
 __all__ = ["Run"]
@@ -38,9 +38,9 @@ BEST = "best.params"
 
 
 class Run:
-    """A training run, over all its interruptions.
+    """A training run, which may be interrupted and resumed.
 
-    A script has such a loop::
+    A script has a loop such as this::
 
         run = Run(net, trainer, len(dataset), epochs=30, batch_size=32, out="out")
         run.resume("auto")
@@ -54,15 +54,15 @@ class Run:
                 score = validate(net)
             run.end_epoch({"accuracy": score}, score)
 
-    ``out`` gets ``last.checkpoint``, ``best.params`` with the parameters of the epoch of the highest score (of equal
-    ones the later), and ``history.csv``.
+    The run writes three files to ``out``: ``last.checkpoint``, ``best.params`` with the parameters of the epoch with
+    the highest score, and ``history.csv``. If two epochs have the same score, the later one counts.
 
     Parameters
     ----------
     net : gluon.Block
-        Initialized, with known shapes.
+        The net. It is initialized, and its shapes are known.
     trainer : gluon.Trainer
-        See :func:`gluonops.train.make_trainer`.
+        The trainer, as :func:`gluonops.train.make_trainer` returns it.
     images, epochs : int
         Number of training images, and passes over them.
     batch_size : int
@@ -170,7 +170,7 @@ class Run:
         Parameters
         ----------
         checkpoint : str or os.PathLike, optional
-            The file. ``auto``: the last one in ``out``, if there is one. None: nothing is resumed.
+            The file. ``auto`` means the last checkpoint in ``out``, if there is one. With None nothing is resumed.
 
         Returns
         -------
@@ -180,7 +180,7 @@ class Run:
         Raises
         ------
         OpError
-            The file is no checkpoint, or belongs to another net, to other options or to other training images.
+            The file is not a checkpoint, or belongs to another net, to other options or to other training images.
         """
         path = self.path if checkpoint == "auto" and self.path.exists() else checkpoint
         if path in (None, "auto"):
@@ -201,7 +201,7 @@ class Run:
         return True
 
     def save(self) -> None:
-        """Write the checkpoint, from the first worker."""
+        """Write the checkpoint. Only the first worker does so."""
         self._read_losses(0)
         if self.workers.rank == 0:
             if not checkpoints.all_finite(self.blocks):
@@ -211,12 +211,15 @@ class Run:
             checkpoints.save_checkpoint(self.path, self.blocks, self.trainer, train_state, self.average)
 
     def say(self, text: str) -> None:
-        """Print a sentence on stderr, from the first worker."""
+        """Print a sentence on stderr. Only the first worker does so."""
         if self.workers.rank == 0:
             say(text)
 
     def epochs(self) -> Iterator[int]:
-        """The epochs still to do, counted from 0. Meanwhile there is a progress bar, and Ctrl-C saves and stops."""
+        """The numbers of the epochs that are left, counted from 0.
+
+        During the loop a progress bar is shown, and Ctrl-C saves the run and stops it.
+        """
         if self.workers.in_step:
             share_parameters(self.trainer)
         total, done = self.epoch_count * self.images, self.epoch * self.images + self.counted
@@ -229,7 +232,10 @@ class Run:
             self.say(f"The {self.title} took {in_words(time.monotonic() - began)}.")
 
     def introduce(self, facts: Mapping[str, object]) -> None:
-        """Print what is trained with what, a line for each fact, before the first epoch; later the expected time."""
+        """Print facts about the run before the first epoch, one per line.
+
+        The expected time follows as soon as it is known.
+        """
         updates = updates_per_epoch(self.images, self.batch_size, self.workers, self.accumulate)
         device = ", ".join(map(str, self.trainer._contexts))
         lines = {**facts, "batch": f"{self.batch_size} {self.unit}s on {device}",
@@ -240,16 +246,16 @@ class Run:
 
     def batches(self, dataset: gluon.data.Dataset, batchify: Callable, threads: int = 0,
                 sizes: Sequence | None = None, every: int = 10) -> Iterator:
-        """The batches that are left of the epoch; then the run saves, before the validation.
+        """The batches that are left in the epoch. After the last one the run saves, so that the validation can follow.
 
         Parameters
         ----------
         dataset : gluon.data.Dataset
-            Its keys are indices with the epoch, as :class:`gluonops.data.Augmented` takes them.
+            A data set whose keys are indices with the epoch, as :class:`gluonops.data.Augmented` takes them.
         batchify : callable
             Makes a batch of a list of items.
         threads : int, default 0
-            Threads that read ahead.
+            Number of threads that read images ahead.
         sizes : sequence, optional
             Input sizes to draw from: see :class:`gluonops.data.Batches`.
         every : int, default 10
@@ -288,7 +294,7 @@ class Run:
             self.precision.reset()
 
     def backward(self, losses: Sequence[mx.nd.NDArray]) -> None:
-        """Backward passes of the losses of this worker's images."""
+        """Run the backward passes of the losses of this worker's images."""
         self.precision.backward(losses)
 
     def step(self, parts: Mapping[str, mx.nd.NDArray], after: Callable[[], object] | None = None) -> None:
@@ -299,7 +305,7 @@ class Run:
         parts : mapping of str to NDArray
             Values to average and show, each summed over this worker's images of the batch.
         after : callable, optional
-            Called after an update, and before the checkpoint that has to hold what it does.
+            Called after an update, and before a checkpoint is saved, so that the checkpoint has its effects.
         """
         indices, images = self._plan[self.batch]
         self._unread.append((len(indices), images, parts))
@@ -337,7 +343,7 @@ class Run:
             parameters.zero_gradients(self.trainer._params)
 
     def averaged(self) -> contextlib.AbstractContextManager:
-        """The net has its averaged parameters within the ``with`` block, if the run has an average."""
+        """Give the net its averaged parameters within the ``with`` block, if the run has an average."""
         return contextlib.nullcontext() if self.average is None else self.average.applied()
 
     def end_epoch(self, metrics: Mapping[str, float], score: float) -> None:
@@ -346,8 +352,9 @@ class Run:
         Parameters
         ----------
         metrics : mapping of str to float
+            Further values of the epoch for the history.
         score : float
-            What the best epoch is chosen by; higher is better.
+            The number by which the best epoch is chosen. Higher is better.
         """
         self._read_losses(0)
         is_best = score >= self.best   # the later of equals is better: its learning rate was lower

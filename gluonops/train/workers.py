@@ -1,4 +1,4 @@
-"""What a run trains on: devices of this machine, its place among the workers of a job, and its part of the batches."""
+"""The devices of a run, its place among the workers of a job, and its part of the batches."""
 from __future__ import annotations
 
 import dataclasses
@@ -30,28 +30,28 @@ def devices(names: str = "cpu:0") -> list[mx.Context]:
     Raises
     ------
     OpError
-        A name is unknown, is there twice, or there is no such GPU.
+        A name is unknown or occurs twice, or there is no such GPU.
     """
     where = "train.devices"
-    found = []
+    contexts = []
     for name in names.replace(" ", "").split(","):
         match = re.fullmatch(r"(?:(cpu|gpu)(?::(\d{1,3}))?|(\d{1,3}))", name)
         if not match:
             raise OpError(where, f"the device {name!r} is unknown; expected cpu or gpu with a number below 1000",
                           "Write for instance cpu:0,cpu:1 or gpu:0,gpu:1")
         kind = match[1] or "gpu"
-        found.append(mx.Context(kind, int(match[2] or match[3] or 0)))
-        if kind == "gpu" and found[-1].device_id >= mx.context.num_gpus():
-            raise OpError(where, f"there is no {found[-1]}: MXNet sees {mx.context.num_gpus()} GPUs",
+        contexts.append(mx.Context(kind, int(match[2] or match[3] or 0)))
+        if kind == "gpu" and contexts[-1].device_id >= mx.context.num_gpus():
+            raise OpError(where, f"there is no {contexts[-1]}: MXNet sees {mx.context.num_gpus()} GPUs",
                           "Run `gluonops doctor`, or choose the device cpu")
-    if len(set(found)) < len(found):
+    if len(set(contexts)) < len(contexts):
         raise OpError(where, f"{names} names a device twice", "Name each once")
-    return found
+    return contexts
 
 
 @dataclasses.dataclass
 class Workers:
-    """A process's place among the workers of a job.
+    """The place of a process among the workers of a job.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class Workers:
 def join_workers(kvstore: str = "device", device_count: int = 1) -> Workers:
     """Join the job that this process belongs to, and wait until every worker is there.
 
-    An OpError if the kvstore is unknown, or the process was not started as a worker of a job.
+    An OpError is raised if the kvstore is unknown, or the process was not started as a worker of a job.
 
     Parameters
     ----------
@@ -107,10 +107,10 @@ def join_workers(kvstore: str = "device", device_count: int = 1) -> Workers:
 
 
 def share_parameters(trainer: gluon.Trainer) -> None:
-    """Give all workers the first one's parameters now, and wait for them.
+    """Give all workers the parameters of the first worker now, and wait until they have them.
 
-    Left to itself, the trainer does so in its first step and sends the gradients right after, which MXNet's engine may
-    do in the other order: the server, that holds one tensor for both, then answers with gradients.
+    Otherwise the trainer would send the parameters in its first step, and the gradients right after. MXNet's engine may
+    do this in the other order. The server keeps both in the same tensor, so it would then answer with gradients.
     """
     trainer._init_kvstore()
     trainer._init_params()
@@ -162,7 +162,7 @@ def plan(images: int, batch_size: int, seed: int, epoch: int, workers: Workers |
 
 
 def updates_per_epoch(images: int, batch_size: int, workers: Workers | None = None, accumulate: int = 1) -> int:
-    """Number of updates of the parameters in an epoch; schedules count updates.
+    """The number of updates of the parameters in an epoch. Schedules count updates.
 
     Parameters
     ----------

@@ -6,7 +6,7 @@ import pytest
 from gluonops.darknet import Convolution, MaxPool
 from gluonops.darknet.activations import ACTIVATIONS, Softmax
 from gluonops.darknet.merging import Route, Shortcut
-from gluonops.darknet.pooling import Upsample
+from gluonops.darknet.resizing import Upsample
 from mxnet import autograd
 
 HYBRID = pytest.mark.parametrize("hybridize", [False, True])

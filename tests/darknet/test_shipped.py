@@ -34,7 +34,7 @@ def test_all_but_recurrent_ones_load(program, shipped):
                                            ("alexeyab/yolov2", "pjreddie")])
 def test_dialects(name, dialect, shipped):
     sections = gops.darknet.cfg.read_cfg(shipped / f"{name}.cfg")
-    assert gops.darknet.options.dialect_of(sections) == dialect
+    assert gops.darknet.ignored_options.dialect_of(sections) == dialect
 
 
 @pytest.mark.parametrize("program", RECURRENT)

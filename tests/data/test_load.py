@@ -18,7 +18,7 @@ from folders import (
     refused,
     save,
 )
-from gluonops.data import detection, formats, load
+from gluonops.data import by_name, detection, formats
 from gluonops.data.repairs import RepairWarning
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -128,7 +128,7 @@ class TestLayouts:
 class TestRegistry:
     def test_every_reader_is_there(self):
         for entry in formats.FORMATS:
-            assert callable(load._reader(entry)), entry
+            assert callable(by_name._reader(entry)), entry
         assert len({(entry.task, entry.name) for entry in formats.FORMATS}) == len(formats.FORMATS)
 
     @pytest.mark.parametrize("task", ["detection", "classification"])

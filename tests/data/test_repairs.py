@@ -21,7 +21,7 @@ def labelled(*rows, **more):
 def fitted(*rows, size=(100, 80), **options):
     repairs = Repairs("test")
     found = fit([labelled(*rows)], [Header(size, 1)], repairs, **options)
-    return found.labels[0][:, :4].tolist(), {reason: count for reason, (count, _) in repairs.found.items()}
+    return found.labels[0][:, :4].tolist(), {reason: count for reason, (count, _) in repairs.noted.items()}
 
 
 @pytest.mark.parametrize("row, box, reason", [

@@ -54,7 +54,7 @@ def test_a_second_run_changes_nothing(train, tmp_path, monkeypatch):
     def taken(*_):
         raise BlockingIOError(errno.EAGAIN, "")
 
-    monkeypatch.setattr(gops.train.files.fcntl, "lockf", taken)
+    monkeypatch.setattr(gops.train.run_files.fcntl, "lockf", taken)
     with pytest.raises(gops.OpError, match="another process writes its run to taken"):
         train("taken", *QUICK)
     assert (out / "net.cfg").read_text() == "of the first"

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from gluonops.commands import cli
-from gluonops.export.onnx.model import CONVERTERS
+from gluonops.export.onnx.builder import CONVERTERS
 from mxnet.gluon import nn
 
 pytest.importorskip("onnxruntime")   # it has no wheel for Python 3.15 yet

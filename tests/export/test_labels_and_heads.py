@@ -9,7 +9,7 @@ import mxnet as mx
 import numpy as np
 import pytest
 from gluonops.commands import cli
-from gluonops.export import labels
+from gluonops.export import training_parts
 from gluonops.export.cut import HeadError
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
@@ -61,7 +61,7 @@ def test_labels(kind, folder, capsys):
         v("a"), input_dim=3, output_dim=2, name="e"))]), set()),
 ], ids=["arithmetic", "cross_entropy", "alone", "doubled", "copied", "weights", "builtin_form", "read_twice"])
 def test_labels_of_other_graphs(symbol, expected):
-    assert labels.labels(labels.Graph.of(symbol())) == expected
+    assert training_parts.labels(training_parts.Graph.of(symbol())) == expected
 
 
 @pytest.mark.parametrize("make, sizes", [

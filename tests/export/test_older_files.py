@@ -7,7 +7,7 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
-from gluonops.export.files import read_graph
+from gluonops.export.symbol_files import read_graph
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent / "onnx"))
 from onnx_oracle import session  # noqa: E402

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from gluonops.export import ExportedModel, passes
 from gluonops.export.graph import Graph
-from gluonops.export.labels import ends_in_softmax
+from gluonops.export.training_parts import ends_in_softmax
 from mxnet.gluon import nn
 
 v = mx.sym.var

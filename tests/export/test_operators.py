@@ -6,10 +6,10 @@ import mxnet as mx
 import pytest
 from gluonops.export import rules
 from gluonops.export.graph import Node
-from gluonops.export.onnx.model import CONVERTERS as ONNX
+from gluonops.export.onnx.builder import CONVERTERS as ONNX
 from gluonops.export.operators import generate, registry, schema
 from gluonops.export.operators.attributes import attributes_of
-from gluonops.export.torch.registry import CONVERTERS as TORCH
+from gluonops.export.torch.converters import CONVERTERS as TORCH
 
 
 def test_the_schema_is_that_of_the_installed_mxnet():

@@ -6,7 +6,7 @@ import mxnet as mx
 import numpy as np
 import pytest
 from gluonops.contract import registry
-from gluonops.export.files import read_graph
+from gluonops.export.symbol_files import read_graph
 
 
 def content_of(op, attrs, inputs, **fields):

@@ -232,7 +232,7 @@ def test_operators(op, shapes, attrs):
 
 
 def test_every_operator_that_becomes_torch_has_a_rule():
-    from gluonops.export.torch.registry import CONVERTERS
+    from gluonops.export.torch.converters import CONVERTERS
     others = {name for name in native_names() if not name.startswith("gluonops_")}   # contracts have the rules of ours
     assert not others & CONVERTERS.keys() - rules.RULES.keys()
 

@@ -13,8 +13,8 @@ import fuzz_values
 import gluonops as gops
 import hypothesis
 import pytest
-from gluonops.export.onnx.model import CONVERTERS as onnx_converters
-from gluonops.export.torch.registry import CONVERTERS as torch_converters
+from gluonops.export.onnx.builder import CONVERTERS as onnx_converters
+from gluonops.export.torch.converters import CONVERTERS as torch_converters
 
 WATCHDOG = 600   # seconds: short of pytest's own, and only for a process that hangs
 

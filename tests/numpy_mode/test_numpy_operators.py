@@ -7,12 +7,12 @@ from gluonops.export import rules, sizes
 from gluonops.export.constants import evaluate
 from gluonops.export.graph import CURRENT, VARIABLE, Graph, Node
 from gluonops.export.model import ExportedModel
-from gluonops.export.onnx.model import CONVERTERS as ONNX
+from gluonops.export.onnx.builder import CONVERTERS as ONNX
 from gluonops.export.onnx.write import serialized
 from gluonops.export.operators.siblings import SIBLINGS
 from gluonops.export.sides import InOnnxruntime
 from gluonops.export.torch import write as torch_write
-from gluonops.export.torch.registry import CONVERTERS as TORCH
+from gluonops.export.torch.converters import CONVERTERS as TORCH
 
 F, N, B, H, D, L = "float32", "int32", "bool", "float16", "float64", "int64"
 MAT, ROW, ONE = (2, 3), (3,), ()

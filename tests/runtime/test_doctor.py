@@ -17,7 +17,7 @@ from gluonops.backends import native, tuning
 from gluonops.commands import cli, table
 from gluonops.contract import registry
 from gluonops.contract.op import FAMILIES
-from gluonops.export.onnx.model import CONVERTERS
+from gluonops.export.onnx.builder import CONVERTERS
 from gluonops.runtime import threads
 
 ROOT = pathlib.Path(__file__).parents[2]

@@ -12,7 +12,7 @@ import gluonops as gops
 import numpy as np
 import pytest
 from gluonops import train
-from gluonops.train import files, reports
+from gluonops.train import reports, run_files
 
 ROWS = [{"epoch": 1, "loss": 0.5, "learning_rate": 0.01, "score": 0.25},
         {"epoch": 2, "loss": 0.25, "mAP_voc07": 0.125, "score": 0.5}]
@@ -57,8 +57,8 @@ def test_a_file_that_cannot_be_written(tmp_path):
 LOCKED = """
 import subprocess
 import sys
-from gluonops.train import files, reports
-files.lock_folder(sys.argv[1])
+from gluonops.train import reports, run_files
+run_files.lock_folder(sys.argv[1])
 print("locked", flush=True)
 sys.stdin.read()
 """
@@ -70,10 +70,10 @@ def test_two_runs_in_one_folder(tmp_path):
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as first:
         assert first.stdout.readline() == "locked\n"
         with pytest.raises(gops.OpError, match=f"process {first.pid} of .* writes its run to {tmp_path}. Wait for it"):
-            files.lock_folder(tmp_path)
+            run_files.lock_folder(tmp_path)
         first.kill()
-    files.lock_folder(tmp_path)
-    files.lock_folder(tmp_path)   # the same process may lock it once more
+    run_files.lock_folder(tmp_path)
+    run_files.lock_folder(tmp_path)   # the same process may lock it once more
 
 
 def without_locks(*_):
@@ -82,21 +82,21 @@ def without_locks(*_):
 
 def test_two_runs_on_a_file_system_without_locks(tmp_path, monkeypatch):
     """The file says who has the folder; what it says of a process that has ended or of another machine is void."""
-    monkeypatch.setattr(files.fcntl, "lockf", without_locks)
-    lock = tmp_path / files.LOCK
+    monkeypatch.setattr(run_files.fcntl, "lockf", without_locks)
+    lock = tmp_path / run_files.LOCK
     machine = socket.gethostname()
     lock.write_text(f"process {os.getppid()} of {machine}\n")
     with pytest.raises(gops.OpError, match=f"process {os.getppid()} of {machine} writes its run to {tmp_path}. Wait"):
-        files.lock_folder(tmp_path)
+        run_files.lock_folder(tmp_path)
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     for number, text in enumerate((f"process {ended.pid} of {machine}", f"process {os.getppid()} of elsewhere",
                                    f"process {os.getpid()} of {machine}", "")):
         folder = tmp_path / str(number)
         folder.mkdir()
-        (folder / files.LOCK).write_text(text)
-        files.lock_folder(folder)
-        assert (folder / files.LOCK).read_text() == f"process {os.getpid()} of {machine}\n"
+        (folder / run_files.LOCK).write_text(text)
+        run_files.lock_folder(folder)
+        assert (folder / run_files.LOCK).read_text() == f"process {os.getpid()} of {machine}\n"
 
 
 def make_a_link(path):
@@ -108,9 +108,9 @@ def make_a_link(path):
     (os.mkdir, "Is a directory"), (os.mkfifo, "it is not a regular file"), (make_a_link, "Too many levels")])
 def test_a_lock_that_is_no_file(tmp_path, make, why):
     """A link is not followed: its target would be lost."""
-    make(tmp_path / files.LOCK)
+    make(tmp_path / run_files.LOCK)
     with pytest.raises(gops.OpError, match=f"run.lock, which keeps two runs apart, cannot be written: {why}.*Remove"):
-        files.lock_folder(tmp_path)
+        run_files.lock_folder(tmp_path)
     assert make is not make_a_link or (tmp_path / "other").read_text() == "content"
 
 
@@ -119,7 +119,7 @@ def test_a_lock_on_a_full_disk(tmp_path):
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
     try:
         with pytest.raises(gops.OpError, match="run.lock, .* cannot be written: File too large. .* make room"):
-            files.lock_folder(tmp_path)
+            run_files.lock_folder(tmp_path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
@@ -129,7 +129,7 @@ def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
     def refuse(**_):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(files.tempfile, "TemporaryFile", refuse)
+    monkeypatch.setattr(run_files.tempfile, "TemporaryFile", refuse)
     with pytest.raises(gops.OpError, match="cannot be made or written: Permission denied. Choose another --out"):
         train.make_folder(tmp_path)
 

@@ -380,7 +380,7 @@ def test_a_full_disk_leaves_the_old_file(monkeypatch, tmp_path, full_disk, file,
     """Where the last buffer does not fit MXNet says nothing, where more does not it raises."""
     # Files larger than what the bar prints, which pytest keeps in a file as well.
     finish(make(tmp_path / "out", net=dense(units=10_000), epochs=1))
-    before, written, save = (tmp_path / "out" / file).read_bytes(), [], train.files.save_tensors
+    before, written, save = (tmp_path / "out" / file).read_bytes(), [], train.run_files.save_tensors
 
     def filling(path, saver, where):
         if path.name == file:

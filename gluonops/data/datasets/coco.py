@@ -45,12 +45,13 @@ class COCO(DetectionDataset):
     annotations are not needed. The ids of images and categories may be numbers or text.
 
     ``split`` may also be the name of a list, without .json. ``classes`` are names in the order of their class ids, or a
-    file with one per line, by default those of the annotation file. A name without a category is a class without
-    objects. A category without a name is an error. A category that has no object, and that others name as their
-    supercategory, is no class. ``strict`` refuses what would be repaired. ``hold_out`` is for data sets without
-    a part for validation: True holds out a fifth, and names hold out these pictures.
+    file with one name per line. By default they are the categories of the annotation file. A class that is not a
+    category has no objects. A category that is not in ``classes`` is an error. A category without objects is not a
+    class if others name it as their supercategory. With ``strict``, whatever would be repaired is an error.
+    ``hold_out`` is for data sets without a part for validation: True holds out a fifth, and names hold out these
+    pictures.
 
-    An OpError if a file is missing or malformed, or a class is unknown.
+    An OpError is raised if a file is missing or malformed, or a class is unknown.
     """
 
     def __init__(self, root: str, split: str = "train", classes: Classes = None, strict: bool = False,
@@ -81,7 +82,7 @@ class COCO(DetectionDataset):
 
 
 def _find(root: str, split: str) -> tuple[str, bool]:
-    """(the JSON file of a split, whether there is one for each split)"""
+    """Find the JSON file of a split. Returns its path, and whether there is a file for each split."""
     files = _files(root)
     if split not in SPLITS:
         path = next((path for path in files if _stem(path) == split), None)
@@ -107,9 +108,9 @@ def _files(root: str) -> list[str]:
     """The JSON files of a data set: in the folder, in ``annotations``, and in the folders of splits."""
     folders = [layouts.child(root, "annotations", "annotation", "annots", "labels"), root,
                *(layouts.split_folder(root, split) for split in SPLITS)]
-    found = [os.path.join(folder, name) for folder in folders if folder for name in layouts.entries(folder)[0]
+    paths = [os.path.join(folder, name) for folder in folders if folder for name in layouts.entries(folder)[0]
              if name.lower().endswith(".json") and not name.lower().startswith(OTHERS)]
-    return found
+    return paths
 
 
 def _stem(path):
@@ -118,14 +119,14 @@ def _stem(path):
 
 def _of_split(files: Sequence[str], split: str) -> list[str]:
     """The files of a split, the likeliest first: by the folder that a file is in, or by a word in its name."""
-    found = []
+    ranked = []
     for path in files:
         words = re.split("[^a-z]+", _stem(path).lower())
         words.append(re.sub(r"[-_ ]?\d*$", "", os.path.basename(os.path.dirname(path)).lower()))
         ranks = [rank for rank, alias in enumerate(ALIASES[split]) if alias in words]
         if ranks:
-            found.append((ranks[0], not _stem(path).startswith(PREFIX), path))
-    return [path for *_, path in sorted(found)]
+            ranked.append((ranks[0], not _stem(path).startswith(PREFIX), path))
+    return [path for *_, path in sorted(ranked)]
 
 
 def _pictures(root, path, content, numbers, repairs) -> list[Labelled]:
@@ -160,11 +161,11 @@ def _folders(root: str, path: str) -> list[str]:
     split = next((split for split in SPLITS if _of_split([path], split)), None)
     pictures = layouts.child(root, *layouts.PICTURES)
     of_split = split and layouts.split_folder(root, split)
-    found = [layouts.child(root, name), pictures and layouts.child(pictures, name),
+    candidates = [layouts.child(root, name), pictures and layouts.child(pictures, name),
              pictures and split and layouts.split_folder(pictures, split), of_split,
              of_split and layouts.child(of_split, *layouts.PICTURES), pictures, own,
              layouts.child(own, *layouts.PICTURES), layouts.child(root, "data"), root]
-    return [*dict.fromkeys(filter(None, found))]
+    return [*dict.fromkeys(filter(None, candidates))]
 
 
 def _image(root, folders, entry, path) -> str | OpError:
@@ -228,7 +229,7 @@ def _is_number(value):
 
 
 def _key(value: str | float) -> str | int | float:
-    """An id, so that the text "7" and the number 7 are one."""
+    """An id as a key of a dict. The text "7" and the number 7 are the same key."""
     if isinstance(value, str):
         text = value.strip()
         return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else text
@@ -236,12 +237,12 @@ def _key(value: str | float) -> str | int | float:
 
 
 def _is_set(value: object) -> bool:
-    """Whether a flag, such as iscrowd, is set: 1, true, or text of these."""
+    """Whether a flag such as iscrowd is set: it is 1 or true, or one of these as text."""
     return value in (1, "1", "true", "True")
 
 
 def _side(entry, field):
-    """A side of an image as it is stated; 0 if it is not."""
+    """A side of an image as the file states it, or 0 if it does not."""
     value = entry.get(field, 0)
     return value if _is_number(value) else 0
 
@@ -250,23 +251,23 @@ def _categories(path, content, repairs) -> dict[str | int | float, str]:
     """The name of each category by its id."""
     used = {_key(item["category_id"]) for item in content["annotations"]}
     parents = {item.get("supercategory") for item in content["categories"]}
-    names, seen = {}, set()
+    names, ids = {}, set()
     for item in content["categories"]:
         key, name = _key(item["id"]), item["name"]
         if key in names:
             raise _bad(path, "categories", f"two have the id {item['id']!r}", "another for each")
         if name in parents and item.get("supercategory") in (None, "", "none") and key not in used:
             continue
-        if name in seen:
+        if name in ids:
             repairs.note("same_name", f"{path}, category {item['id']} {name!r}", "another category has this name",
                          "another name for each")
-        seen.add(name)
+        ids.add(name)
         names[key] = name
     return names
 
 
 def _box(path, name, item, repairs) -> Sequence[float]:
-    """x, y, width, height; of an annotation that has a polygon alone, its bounding box."""
+    """x, y, width and height of an annotation. If it has only a polygon, they are those of its bounding box."""
     box, polygons = item.get("bbox"), item.get("segmentation")
     if not box and isinstance(polygons, list) and polygons:
         points = [*itertools.chain(*polygons)] if all(isinstance(each, list) for each in polygons) else polygons

@@ -5,8 +5,8 @@ count from the current folder, as in Darknet, or else from the file's own folder
 begin a comment at the beginning of a line. Source: ``read_data_cfg`` in ``src/option_list.c`` of pjreddie/darknet,
 commit f6afaabc.
 
-A list has the path of an image in each line. Windows' separators are taken as others. If there is no such file, the end
-of the path counts, because the lists of another machine name folders that are not here.
+A list has the path of an image in each line. Backslashes are separators, too. If a path does not exist, its end is
+looked for. For example, ``/home/ann/set/images/1.jpg`` of another machine can be ``images/1.jpg`` here.
 """
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class DataFile(NamedTuple):
     classes : tuple of str
         Names of the classes.
     train, valid : str or None
-        The lists of the images to train on and of those held out; None: not given.
+        The lists of the images to train on and of those held out, or None if they are not given.
     backup : str or None
         The folder for weights, as it is written.
     """
@@ -48,16 +48,16 @@ class DataFile(NamedTuple):
     def images(self, split: str) -> list[str]:
         """The paths of the images of a split, "train" or "val".
 
-        An OpError if the file names no list, the list cannot be read, or one of its images does not exist.
+        An OpError is raised if the file names no list, the list cannot be read, or one of its images does not exist.
         """
-        found = self.found_images(split)
-        for image in found:
+        pictures = self.found_images(split)
+        for image in pictures:
             if isinstance(image, OpError):
                 raise image
-        return found
+        return pictures
 
     def found_images(self, split: str) -> list[str | OpError]:
-        """The same, with an error in the place of each image that does not exist."""
+        """As :meth:`images`, but with an OpError in the place of each image that does not exist."""
         key = "train" if split == "train" else "valid"
         file = getattr(self, key)
         if file is None:
@@ -117,10 +117,10 @@ def _names(path: str, options: dict) -> tuple[str, ...]:
 
 def _find(path: str, value: str, number: int) -> str:
     """The file that a line of a ``.data`` file names."""
-    found = _candidate(value, _folders(path))
-    if found is None:
+    path_of_value = _candidate(value, _folders(path))
+    if path_of_value is None:
         raise _error(OF_DATA_FILE, path, number, f"there is no file {value}", "Correct the line, or add the file")
-    return found
+    return path_of_value
 
 
 def _folders(path: str) -> list[str]:
@@ -130,7 +130,7 @@ def _folders(path: str) -> list[str]:
 
 
 def _candidate(written: str, folders: Sequence[str]) -> str | None:
-    """The first existing file that a path names, counted from one of the folders; None: there is none."""
+    """The first existing file that a path names, counted from one of the folders, or None if there is none."""
     for name in (written, written.replace("\\", "/"), *suffixes(written)):
         for folder in folders:
             path = os.path.normpath(os.path.join(folder, name))
@@ -140,7 +140,10 @@ def _candidate(written: str, folders: Sequence[str]) -> str | None:
 
 
 def suffixes(written: str) -> Iterator[str]:
-    """The ends of a path of another machine, the longest first. Those of a relative path have a folder."""
+    """The ends of a path of another machine, the longest first.
+
+    The ends of a relative path have at least one folder.
+    """
     parts = [part for part in written.replace("\\", "/").split("/") if part not in ("", ".", "..")]
     is_absolute = re.match(r"[/\\]|[A-Za-z]:", written)
     first, last = (":" in parts[0], len(parts)) if is_absolute and parts else (1, len(parts) - 1)
@@ -148,10 +151,10 @@ def suffixes(written: str) -> Iterator[str]:
 
 
 def listed_images(path: str, folders: Sequence[str], where: str, remedy: str) -> list[str | OpError]:
-    """The images that a list names, each in a line, by paths that count from one of the folders.
+    """The paths of the images that a list names, one per line. They count from one of the folders.
 
-    In the place of an image that does not exist is an OpError with the line. One is raised if the list cannot be read,
-    or is empty; it has the remedy.
+    In the place of an image that does not exist there is an OpError with the line. An OpError with the remedy is raised
+    if the list cannot be read or is empty.
     """
     images = [_listed_image(path, number, line, folders, where) for number, line in lines_of(path, where, remedy)]
     if not images:
@@ -160,18 +163,18 @@ def listed_images(path: str, folders: Sequence[str], where: str, remedy: str) ->
 
 
 def _listed_image(path, number, line, folders, where):
-    found = _candidate(line, folders)
-    if found is None:
+    image = _candidate(line, folders)
+    if image is None:
         return _error(where, path, number, f"there is no image {line} in {' or '.join(folders)}",
                       "Correct the line, or add the image")
     if not line.lower().endswith(EXTENSIONS):
         return _error(where, path, number, f"{line} is not an image ({ENDINGS})",
                       "Correct the line, or convert the image")
-    return found
+    return image
 
 
 def lines_of(path: str, where: str, remedy: str) -> list[tuple[int, str]]:
-    """(number, line) of the lines of a file that are not empty, without blanks around them."""
+    """(number, line) for each line of a file that is not empty. The lines are stripped of blanks."""
     lines = read_lines(where, path, remedy)
     return [(number, line.strip()) for number, line in enumerate(lines, 1) if line.strip()]
 

@@ -40,18 +40,18 @@ class DataYaml(NamedTuple):
     keypoints: int
 
     def images(self, split: str) -> list[str | OpError]:
-        """The pictures of a split; for one that a list names and that does not exist, its error."""
-        found = []
+        """The pictures of a split. In the place of a listed picture that does not exist there is an OpError."""
+        pictures = []
         for written in self.parts[split]:
             place = self._find(split, written)
             if os.path.isfile(place):
-                found += listed_images(place, (*self._bases(), os.path.dirname(place)), WHERE, "Pass another root")
+                pictures += listed_images(place, (*self._bases(), os.path.dirname(place)), WHERE, "Pass another root")
             else:
-                found += layouts.pictures_below(place)
-        if not found:
+                pictures += layouts.pictures_below(place)
+        if not pictures:
             written = " and ".join(self.parts[split])
             raise OpError(WHERE, f"{self.path}, {split}: {written} has no pictures; expected some", REMEDY)
-        return found
+        return pictures
 
     def _find(self, split: str, written: str) -> str:
         """The folder or the list that a path means."""
@@ -77,7 +77,7 @@ class DataYaml(NamedTuple):
 
 
 def is_data_yaml(path: str) -> bool:
-    """Whether a file is named as YAML, and names classes."""
+    """Whether a file has the ending of YAML, and contains names of classes."""
     if not path.lower().endswith(ENDINGS) or not os.path.isfile(path) or os.path.getsize(path) > MOST_BYTES:
         return False
     with open(path, "rb") as file:
@@ -85,14 +85,14 @@ def is_data_yaml(path: str) -> bool:
 
 
 def find_data_yaml(folder: str) -> str | None:
-    """The file in a folder; None: there is none. Its usual names come first."""
+    """The file in a folder, or None if there is none. Its usual names come first."""
     names = [name for name in layouts.entries(folder)[0] if name.lower().endswith(ENDINGS)]
     names.sort(key=lambda name: (name.lower() not in USUAL, name))
     return next((path for path in (os.path.join(folder, name) for name in names) if is_data_yaml(path)), None)
 
 
 def read_data_yaml(path: str) -> DataYaml:
-    """Read such a file. An OpError if it cannot be read, has no ``train``, or does not name its classes."""
+    """Read such a file. An OpError is raised if it cannot be read, has no ``train``, or does not name its classes."""
     text = "\n".join(read_lines(WHERE, path, "Pass the path of a text file"))
     try:
         content = parse(text, WHERE, plain=True)
@@ -119,7 +119,7 @@ def _bad(path, got, expected):
 
 
 def _part(path, content, keys):
-    """The paths of a split, as they are written; none: the file has no such split."""
+    """The paths of a split, as they are written. The tuple is empty if the file has no such split."""
     key = next((key for key in keys if content.get(key)), None)
     written = content.get(key) or []
     written = [written] if isinstance(written, str) else written

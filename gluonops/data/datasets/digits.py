@@ -79,9 +79,9 @@ def digits(data_dir: str | None = None, size: int = 28, seed: int = 0, held_out:
 
 
 class DigitImages(ClassificationDataset):
-    """A split of MNIST's digits in a folder, or of scikit-learn's, with ``options`` of :func:`digits`.
+    """A split of MNIST's digits in a folder, or of scikit-learn's digits.
 
-    It is as :func:`gluonops.data.classification` returns it.
+    ``options`` are those of :func:`digits`. The items are those of :func:`gluonops.data.classification`.
     """
 
     def __init__(self, root: str | None = None, split: str = "train", **options):
@@ -150,7 +150,7 @@ def _mnist(folder):
 
 
 def _find(folder, name):
-    """The file of this name, gzipped or not; None if there is none."""
+    """The path of the file of this name, gzipped or not, or None if there is none."""
     return next(filter(os.path.isfile, (os.path.join(folder, name + ending) for ending in ("", ".gz"))), None)
 
 
@@ -169,9 +169,9 @@ def _read(images_path, labels_path):
 def read_idx(path: str, ndim: int) -> np.ndarray:
     """Read an idx file of unsigned bytes with so many dimensions. It is gzipped if its name ends in ``.gz``.
 
-    The result is uint8, read-only. An OpError if the file cannot be read, is not gzip although its name ends in .gz,
-    has another type or number of dimensions, or a length that does not match its header, or would take more memory than
-    ``GLUONOPS_MAX_DECODED_MIB``.
+    The result is uint8, read-only. An OpError is raised if the file cannot be read, is not gzip although its name ends
+    in .gz, has another type or number of dimensions, or a length that does not match its header, or would take more
+    memory than ``GLUONOPS_MAX_DECODED_MIB``.
     """
     content = _content(path)
     header = 4 + 4 * ndim

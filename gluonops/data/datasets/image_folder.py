@@ -23,7 +23,7 @@ LAYOUT = "a folder of pictures for each class, perhaps in folders train and val"
 class ImageFolder(ClassificationDataset):
     """A folder of images per class, with the items of :func:`gluonops.data.classification`.
 
-    An OpError if a folder is missing, has no images, or is not a class.
+    An OpError is raised if a folder is missing, has no images, or is not a class.
 
     Parameters
     ----------
@@ -45,10 +45,10 @@ class ImageFolder(ClassificationDataset):
                  hold_out: bool | Sequence[str] = False):
         read = _listed if is_data_file(root) else _in_folders
         names, paths, class_ids, has_split = read(root, split, classes)
-        repairs, found = Repairs(WHERE, strict), headers(paths, WHERE, f"checking {split}")
-        kept = readable(found, repairs)
+        repairs, image_headers = Repairs(WHERE, strict), headers(paths, WHERE, f"checking {split}")
+        kept = readable(image_headers, repairs)
         super().__init__(WHERE, names, [paths[i] for i in kept], [class_ids[i] for i in kept],
-                         [found[i].size for i in kept], repairs)
+                         [image_headers[i].size for i in kept], repairs)
         if not has_split:
             self._hold_out(split, os.path.dirname(root) if os.path.isfile(root) else root, hold_out)
 
@@ -69,12 +69,12 @@ def _in_folders(root, split, classes):
     if unknown:
         raise OpError(WHERE, f"{folder} has the folder {unknown[0]!r}; expected classes only: {', '.join(names)}",
                       "Rename it, or pass classes")
-    found = [(path, class_id) for class_id, name in enumerate(names) if name in present
+    pictures = [(path, class_id) for class_id, name in enumerate(names) if name in present
              for path in layouts.pictures_in(os.path.join(folder, name))]
-    if not found:
+    if not pictures:
         raise OpError(WHERE, f"{folder} has no images ({ENDINGS}) in its classes' folders",
                       "Add some, or pass another root")
-    return names, *zip(*found), held_out is not None
+    return names, *zip(*pictures), held_out is not None
 
 
 def _root_of_classes(root):
@@ -87,7 +87,10 @@ def _root_of_classes(root):
 
 
 def _listed(path, split, classes):
-    """The same of a ``.data`` file. Its names are compared with the paths as they are, as in Darknet."""
+    """As :func:`_in_folders`, for a ``.data`` file.
+
+    As in Darknet, an image's class is the one whose name is in its path.
+    """
     listed = read_data_file(path)
     names = class_names(listed.classes if classes is None else classes, WHERE)
     has_split = listed.valid is not None
@@ -96,12 +99,12 @@ def _listed(path, split, classes):
         if isinstance(image, OpError):   # it is left out
             class_ids.append(0)
             continue
-        found = [class_id for class_id, name in enumerate(names) if name in image]
-        if len(found) != 1:
-            got = " and ".join(names[class_id] for class_id in found) or "no class"
+        classes_in_path = [class_id for class_id, name in enumerate(names) if name in image]
+        if len(classes_in_path) != 1:
+            got = " and ".join(names[class_id] for class_id in classes_in_path) or "no class"
             raise OpError(WHERE, f"{image} has {got} in its path; expected the name of one class",
                           "Move the image, or correct the names")
-        class_ids += found
+        class_ids += classes_in_path
     return names, paths, class_ids, has_split
 
 

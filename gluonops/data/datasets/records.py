@@ -1,8 +1,9 @@
 """MXNet's RecordIO: a .rec file with images and labels, and beside it an .idx file with the offset of each.
 
-Files made by ``im2rec --pack-label`` or ``mx.recordio``. For detection a label is what ``mx.image.ImageDetIter`` reads:
-the length of its header A, the length of an object B (at least 5), the rest of the header, then per object class, xmin,
-ymin, xmax, ymax as shares of the image's width and height, and B - 5 further numbers. Rows of -1 are padding.
+``im2rec --pack-label`` and ``mx.recordio`` make such files. For detection a label is what ``mx.image.ImageDetIter``
+reads: the length A of its header, the length B of an object, which is at least 5, and the rest of the header. Then each
+object has its class, xmin, ymin, xmax and ymax as shares of the image's width and height, and B - 5 further numbers.
+Rows of -1 are padding.
 
 ``root`` is the file, or a folder with train.rec and val.rec (or valid.rec, test.rec); without the latter a fifth can
 be held out. Without the .idx file the offsets are found in the .rec file. Records without an image, such as
@@ -38,8 +39,8 @@ WINDOW = 1 << 12        # So many bytes of an image are read at a time for its h
 class Records:
     """The records of a .rec file that have an image; several threads and processes may read them.
 
-    ``packed``: the label of each record, float32. ``has_headers``: whether there are records without an image. A data
-    set that derives from it as well takes its images from the file.
+    ``packed`` is the label of each record, float32. ``has_headers`` says whether there are records without an image. A
+    data set that derives from it as well takes its images from the file.
     """
 
     def __init__(self, root: str, split: str, repairs: Repairs):
@@ -74,14 +75,14 @@ class Records:
 
     def image_headers(self) -> list[Header | OpError]:
         """The header of each record's image, or why it cannot be read."""
-        found = []
+        headers = []
         with opened(self.where, self.path, "Pass another root") as file:
             for i in progress(range(len(self._offsets)), "checking images"):
                 try:
-                    found.append(checked_header(self._opened_image(file, i), self.name(i), self.where))
+                    headers.append(checked_header(self._opened_image(file, i), self.name(i), self.where))
                 except OpError as error:
-                    found.append(error)
-        return found
+                    headers.append(error)
+        return headers
 
     def _opened_image(self, file: BinaryIO, i: int) -> BinaryIO:
         """A record's image as a file, of which no more is read than is asked for."""
@@ -99,7 +100,7 @@ class Records:
 
 
 class _Window(io.RawIOBase):
-    """A part of a file as a file."""
+    """A file object that shows a part of another file."""
 
     def __init__(self, file: BinaryIO, start: int, length: int):
         self._file, self._start, self._length, self._at = file, start, length, 0
@@ -134,7 +135,7 @@ def _has_array(file, start):
 
 
 def _headers(where, path, offsets):
-    """(number, offset, label, whether there is an image) of each record."""
+    """(number, offset, label, has an image) for each record."""
     with opened(where, path, "Pass another root") as file:
         for number, offset in progress(offsets, f"checking {os.path.basename(path)}"):
             (start, length), *others = parts(where, path, file, offset, number)
@@ -149,7 +150,7 @@ def _headers(where, path, offsets):
 
 
 def _offsets(path, repairs):
-    """The numbers and offsets of the records: of the .idx file, or without one of the file itself."""
+    """The numbers and offsets of the records, from the .idx file. Without one, the .rec file is read for them."""
     index_path = f"{os.path.splitext(path)[0]}.idx"
     if os.path.lexists(index_path):
         return index(repairs.where, index_path)
@@ -203,17 +204,20 @@ class ClassificationRecords(Records, ClassificationDataset):
                               "class", "Create the file again, or read it as one for detection")
         labels = [int(label[0]) for label in self.packed]
         names = _names(classes, labels, self)
-        found = self.image_headers()
-        kept = readable(found, repairs)
+        headers = self.image_headers()
+        kept = readable(headers, repairs)
         self._offsets, self.packed = ([column[i] for i in kept] for column in (self._offsets, self.packed))
-        ClassificationDataset.__init__(self, WHERE, names, (), [labels[i] for i in kept], [found[i].size for i in kept],
-                                       repairs)
+        ClassificationDataset.__init__(self, WHERE, names, (), [labels[i] for i in kept],
+                                       [headers[i].size for i in kept], repairs)
         if not self.has_split:
             self._hold_out(split, root, hold_out)
 
 
 def has_boxes(root: str) -> bool:
-    """Whether the first record with an image has boxes. An OpError if there is no file, or it cannot be read."""
+    """Whether the first record with an image has boxes.
+
+    An OpError is raised if there is no file, or it cannot be read.
+    """
     path, _ = _find(root, "train", WHERE)
     offsets = _offsets(path, Repairs(WHERE))
     label = next((label for *_, label, has_image in _headers(WHERE, path, offsets) if has_image), ())
@@ -226,18 +230,18 @@ def _find(root, split, where):
         if not os.path.isfile(root):
             raise OpError(where, f"there is no {root}", "Pass another root")
         return root, True
-    found = {part: _file(root, part) for part in ALIASES}
-    part = split if found["val"] else "train"
-    path = found[part]
+    paths = {part: _file(root, part) for part in ALIASES}
+    part = split if paths["val"] else "train"
+    path = paths[part]
     if path is None:
-        paths = [os.path.join(root, f"{name}.rec") for name in ALIASES[part]]
-        raise OpError(where, f"there is no {' and no '.join(paths)}; {root} has {layouts.describe(root)}",
+        missing = [os.path.join(root, f"{name}.rec") for name in ALIASES[part]]
+        raise OpError(where, f"there is no {' and no '.join(missing)}; {root} has {layouts.describe(root)}",
                       "Pass another root")
-    return path, bool(found["val"])
+    return path, bool(paths["val"])
 
 
 def _file(root, split):
-    """The .rec file of a split: its name is an alias of it, or has one as a word; None: there is none."""
+    """The .rec file whose name is an alias of a split, or has one as a word. None if there is none."""
     files = [name for name in layouts.entries(root)[0] if name.lower().endswith(".rec")]
     for alias in ALIASES[split]:
         for name in sorted(files, key=lambda name: (os.path.splitext(name)[0].lower() != alias, name)):

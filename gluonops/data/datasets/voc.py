@@ -54,15 +54,15 @@ class VOC(DetectionDataset):
     would be repaired. ``hold_out`` is for data sets without a part for validation: True holds out a
     fifth, and names hold out these pictures.
 
-    An OpError if a file is missing or malformed, or a class is unknown.
+    An OpError is raised if a file is missing or malformed, or a class is unknown.
     """
 
     def __init__(self, root: str, split: str = "train", classes: Classes = None,
                  splits: Sequence[tuple] | None = None, strict: bool = False, hold_out: bool | Sequence[str] = False):
-        known = None   # the names by those in lower case, of which no two may be equal
+        class_of = None   # the names by those in lower case, of which no two may be equal
         if classes is not None:
             names = class_names(classes, WHERE)
-            known = dict(zip(class_names([name.lower() for name in names], WHERE), names))
+            class_of = dict(zip(class_names([name.lower() for name in names], WHERE), names))
         repairs = Repairs(WHERE, strict)
         has_split, pairs = (True, _of_splits(root, splits)) if splits is not None else _pairs(root, split, repairs)
         pictures, missing = [], []
@@ -71,24 +71,27 @@ class VOC(DetectionDataset):
                 missing.append(len(pictures))
                 pictures.append(Labelled(picture, label, [], []))
             else:
-                pictures.append(read_label(picture, label, known, repairs))
+                pictures.append(read_label(picture, label, class_of, repairs))
         note_missing(pictures, missing, repairs)
 
-        if known is None:
-            known = _classes_of(pictures)
-        numbers = {name: number for number, name in enumerate(known)}
+        if class_of is None:
+            class_of = _classes_of(pictures)
+        numbers = {name: number for number, name in enumerate(class_of)}
         for picture in pictures:
             picture.rows = [(*edges, numbers[name.lower()], difficult) for *edges, name, difficult in picture.rows]
         paths = [picture.picture for picture in pictures]
         fitted = fit(pictures, headers(paths, WHERE, "checking pictures"), repairs, origin=ORIGIN)
-        super().__init__(WHERE, class_names(known.values(), WHERE), [paths[i] for i in fitted.kept], fitted.labels,
+        super().__init__(WHERE, class_names(class_of.values(), WHERE), [paths[i] for i in fitted.kept], fitted.labels,
                          fitted.sizes, repairs)
         if not has_split:
             self._hold_out(split, root, hold_out)
 
 
 def _classes_of(pictures):
-    """The names of the classes by those in lower case: VOC's, or if the labels have others, those of the labels."""
+    """The names of the classes by their names in lower case.
+
+    They are VOC's twenty classes. If the labels have others, they are the classes of the labels.
+    """
     written = {name.lower(): name for picture in reversed(pictures) for *_, name, _ in reversed(picture.rows)}
     return dict(zip(CLASSES, CLASSES)) if written.keys() <= set(CLASSES) else dict(sorted(written.items()))
 
@@ -100,7 +103,7 @@ def _of_splits(root: str, splits: Sequence[tuple]) -> Iterator[tuple[str | OpErr
 
 
 class _Folder(NamedTuple):
-    """A folder with lists, or one of pictures and labels: paths, and the paths of the lists by their names."""
+    """A folder with lists, or with pictures and labels: its paths, and the paths of the lists by their names."""
     root: str
     pictures: str
     labels: str
@@ -108,7 +111,7 @@ class _Folder(NamedTuple):
 
     @classmethod
     def of(cls, root: str) -> _Folder:
-        """The folder of a year. Those that it should have and has not are named as VOC does."""
+        """The folder of a year. Folders that are missing in it are given the names that VOC gives them, for errors."""
         sets = layouts.child(root, "ImageSets")
         folder = sets and layouts.child(sets, "Main") or sets or os.path.join(root, "ImageSets", "Main")
         lists = {os.path.splitext(name)[0].lower(): os.path.join(folder, name) for name in layouts.entries(folder)[0]
@@ -119,7 +122,7 @@ class _Folder(NamedTuple):
 
 
 def _label_folder(root: str) -> str | None:
-    """The path of the folder of the XML files; None: there is none."""
+    """The path of the folder of the XML files, or None if there is none."""
     folder = layouts.child(root, *layouts.XML)
     return folder and (layouts.child(folder, "xmls", "xml") or folder)
 
@@ -291,27 +294,28 @@ def _bad(path, line, got, expected):
 
 
 class _Imperfect(Exception):
-    """A label needs a repair."""
+    """Raised if a label needs a repair."""
 
 
 def _refuse(*_):
     raise _Imperfect
 
 
-def read_label(picture: str | OpError, path: str, known: dict[str, str] | None, repairs: Repairs) -> Labelled:
-    """What an XML file says of a picture. A row has the name of the class in the place of its number.
+def read_label(picture: str | OpError, path: str, class_of: dict[str, str] | None, repairs: Repairs) -> Labelled:
+    """What an XML file says about a picture. A row has the name of the class where other labels have its number.
 
-    ``known``: the names of the classes by those in lower case; None: any. Most labels need no line, and Python's parser
-    in C, which counts none, is three times as fast. Those that need one are read again.
+    ``class_of`` has the names of the classes by their names in lower case. None allows any name. A label is read with
+    Python's parser in C first, which is three times as fast but does not count lines. If the label is faulty, it is
+    read again with a parser that knows the line of each element, for the message.
     """
     with opened(WHERE, path, REMEDY, "the label") as file:
         content = file.read()
     try:
         if b"<!" in content or b"\0" in content:   # a document type, perhaps in UTF-16
             raise _Imperfect
-        rows, size = _read(path, ElementTree.fromstring(content), known, _refuse)
+        rows, size = _read(path, ElementTree.fromstring(content), class_of, _refuse)
     except (ElementTree.ParseError, OpError, _Imperfect, ValueError, LookupError):   # the last two: the encoding
-        rows, size = _read(path, _parse(path), known, repairs.note)
+        rows, size = _read(path, _parse(path), class_of, repairs.note)
     return Labelled(picture, path, rows, functools.partial(_lines, path), size, path)
 
 
@@ -320,18 +324,18 @@ def _lines(path):
     return [f"line {item.find('bndbox').get(LINE)}" for item in _parse(path).findall("object")]
 
 
-def _read(path, root, known, note: Callable) -> tuple[list[tuple], tuple[float, float]]:
+def _read(path, root, class_of, note: Callable) -> tuple[list[tuple], tuple[float, float]]:
     """(rows, the size that the label states for the picture, or zeros) of a root element."""
     objects = root.findall("object")
     if len(objects) != sum(1 for _ in root.iter("object")):
         inner = next(item for item in root.iter("object") if item not in objects)
         raise _bad(path, inner.get(LINE), "an <object> inside another element", "it inside of the root")
     size = root.find("size")
-    return [_object(path, item, known, note) for item in objects], (_side(size, "width"), _side(size, "height"))
+    return [_object(path, item, class_of, note) for item in objects], (_side(size, "width"), _side(size, "height"))
 
 
 def _side(size, tag):
-    """A side of the size; 0 if it is not stated."""
+    """A side of the picture as the label states it, or 0 if it does not."""
     try:
         value = float(size.findtext(tag))
     except (AttributeError, TypeError, ValueError):
@@ -363,10 +367,10 @@ def _text(path, parent, tag):
     return (element.text or "").strip(), element.get(LINE)
 
 
-def _object(path, item, known, note):
+def _object(path, item, class_of, note):
     name, line = _text(path, item, "name")
-    if not name or known is not None and name.lower() not in known:
-        expected = f"one of {', '.join(known.values())}" if known else "a name"
+    if not name or class_of is not None and name.lower() not in class_of:
+        expected = f"one of {', '.join(class_of.values())}" if class_of else "a name"
         raise _bad(path, line, f"the class is {name!r}", expected)
     box = _section(path, item, "bndbox")
     edges = [_number(path, box, tag) - ORIGIN for tag in ("xmin", "ymin", "xmax", "ymax")]

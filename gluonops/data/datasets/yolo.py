@@ -16,7 +16,7 @@ or more points are a polygon, whose bounding box counts.
 
 The path of a label is that of its image with the ending ``.txt``, and with the folder ``labels`` instead of ``images``
 (or ``JPEGImages``); or it is beside the image. But for data.yaml and .data files, the names of the classes are in
-``*.names`` or classes.txt, which may be beside the labels. Where there is no part for ``val``, a fifth can be held out.
+``*.names`` or classes.txt, which may be beside the labels. If there is no part for ``val``, a fifth can be held out.
 """
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Yolo(DetectionDataset):
     be repaired. ``hold_out`` is for data sets without a part for validation: True holds out a
     fifth, and names hold out these pictures.
 
-    An OpError if a file is missing or malformed.
+    An OpError is raised if a file is missing or malformed.
     """
 
     def __init__(self, root: str, split: str = "train", classes: Classes = None, strict: bool = False,
@@ -81,8 +81,8 @@ class Yolo(DetectionDataset):
 class Source(NamedTuple):
     """The pictures of a split: ``images``, each a path or an error.
 
-    ``names`` are the names of the classes by their ids; None: the data set names none. ``has_split``: whether it has a
-    part for each split. ``has_folders``: whether all pictures of folders are meant, and not those of a list.
+    ``names`` are the names of the classes by their ids; None: the data set names none. ``has_split`` says whether it
+    has a part for each split. ``has_folders`` says whether all pictures of folders are meant, and not those of a list.
     """
     images: list[str | OpError]
     names: dict[int, str] | None
@@ -110,16 +110,16 @@ def find(root: str, split: str) -> Source:
 
 
 def _part(parts: Mapping[str, object], split: str) -> tuple[str, bool]:
-    """(the part of a data set that a split is taken from, whether there is one for each split)"""
+    """The part of a data set that a split is taken from, and whether there is a part for each split."""
     if parts["val"] or not parts["train"]:
         return split, True
     return "train", False
 
 
 def _data_file_in(root: str) -> str | None:
-    """The ``.data`` file in a folder; None: there is none, or there are several."""
-    found = [name for name in layouts.entries(root)[0] if is_data_file(name)]
-    return os.path.join(root, found[0]) if len(found) == 1 else None
+    """The ``.data`` file in a folder, or None if there is none or several."""
+    data_files = [name for name in layouts.entries(root)[0] if is_data_file(name)]
+    return os.path.join(root, data_files[0]) if len(data_files) == 1 else None
 
 
 def _has_lists(root):
@@ -128,7 +128,7 @@ def _has_lists(root):
 
 
 def _lists(root, split):
-    """The source of a folder with lists; None: it has none."""
+    """The source of a folder with lists, or None if it has none."""
     files = {name.lower(): os.path.join(root, name) for name in layouts.entries(root)[0]}
     parts = {part: next((files[f"{name}.txt"] for name in ALIASES[part] if f"{name}.txt" in files), None)
              for part in SPLITS}
@@ -143,7 +143,7 @@ def _lists(root, split):
 
 
 def _split_folders(root, split):
-    """The source of a folder with a folder for each split; None: it has none."""
+    """The source of a folder with a folder for each split, or None if it has none."""
     images = layouts.child(root, *layouts.PICTURES)
     parts = {}
     for part in SPLITS:
@@ -172,10 +172,10 @@ def names_files(root: str) -> list[str]:
     labels = layouts.child(root, "labels")
     of_splits = [layouts.split_folder(labels, part) for part in SPLITS] if labels else []
     for folder in filter(None, [root, labels, *of_splits]):
-        found = [os.path.join(folder, name) for name in layouts.entries(folder)[0]
+        paths = [os.path.join(folder, name) for name in layouts.entries(folder)[0]
                  if name.lower().endswith(".names") or name.lower() in NAMES]
-        if found:
-            return found
+        if paths:
+            return paths
     return []
 
 
@@ -228,9 +228,9 @@ def _note_unused(pictures: Sequence[Labelled], repairs: Repairs) -> None:
 def read_label(path: str, numbers: Mapping[int, int], repairs: Repairs, keypoints: int = 0) -> tuple[list, list]:
     """The rows of a label file, and the line of each.
 
-    A row is xmin, ymin, xmax, ymax as shares, class, 0. ``numbers``: the place of a class by its id in the file;
-    ``keypoints``: how many numbers of key points follow a box. An OpError if the file cannot be read, or a line is no
-    label.
+    A row is xmin, ymin, xmax, ymax as shares, class, 0. ``numbers`` has the class id for each id in the file.
+    ``keypoints`` say how many numbers of key points follow a box. An OpError is raised if the file cannot be read, or a
+    line is no label.
     """
     lines = read_lines(WHERE, path, "Add or replace it; an image without objects has an empty label file", "the label")
     rows, places = [], []

@@ -1,5 +1,5 @@
-"""What makes a net's input of images and boxes.
+"""Makes the input of a net from images and boxes.
 
 ``letterbox`` is Darknet's resize and letterbox, bit for bit, and ``augment`` is Darknet's augmentation. OpenCV's and
-gluoncv's functions compute other numbers, so these stay ours. ``pipeline`` makes items and batches of them.
+gluoncv's functions compute other numbers, so they cannot replace ours. ``pipeline`` makes items and batches.
 """

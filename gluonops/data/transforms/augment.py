@@ -223,7 +223,7 @@ class Crop(Augment):
         return new, tuple(int(round(side)) for side in -before * factor)
 
     def _growth(self, old, share):
-        """Pixels that ``resize`` takes from an edge of the image, along both axes."""
+        """How many pixels ``resize`` cuts from each edge of the image, along both axes."""
         shrink, grow = min(self.resize, 1 / self.resize), max(self.resize, 1 / self.resize)
         low = (1 - 1 / shrink) / 2                              # below 0: the image shrinks
         high = (1 - 1 / grow) / 2 if self.resize >= 1 else 0
@@ -237,7 +237,7 @@ class Crop(Augment):
 
 
 class Turn(Augment):
-    """Both programs' augmentation for classifiers: a turned, stretched and scaled image, cropped at random.
+    """The augmentation for classifiers of both programs: the image is turned, stretched, scaled and cropped at random.
 
     It takes the arguments of :class:`gluonops.data.Augment` and the ones below. Boxes are not moved.
 

@@ -1,4 +1,4 @@
-"""What makes the input of a net of a data set: items for a DataLoader, and functions that make batches of them.
+"""Turns a data set into the input of a net: items for a DataLoader, and functions that make batches of them.
 
     train = data.Augmented(data.detection("voc", root), size=416, augment=data.Augment(), seed=0)
     order = gluon.data.BatchSampler(gluon.data.RandomSampler(len(train)), 16, "discard")
@@ -135,7 +135,7 @@ class Letterboxed(gluon.data.Dataset):
 
 
 class Stretched(Letterboxed):
-    """The same with images that are stretched to the input, as AlexeyAB's Darknet does. See :class:`Letterboxed`."""
+    """As :class:`Letterboxed`, but images are stretched to the size of the input, as AlexeyAB's Darknet does."""
 
     _fit, _move = staticmethod(resize), staticmethod(place_boxes)
 
@@ -198,7 +198,7 @@ class Batches:
 
 
 def _input_sizes(where, sizes):
-    """Numbers and pairs, as Python's own. An OpError unless all are multiples of 32."""
+    """Numbers and pairs, as Python's own. An OpError is raised unless all are multiples of 32."""
     sides = np.ravel(sizes).tolist()
     if not sides or not all(isinstance(side, int) and side > 0 and side % STRIDE == 0 for side in sides):
         raise OpError(where, f"sizes are {sizes!r}; expected multiples of {STRIDE}", "Pass for instance "
@@ -207,7 +207,9 @@ def _input_sizes(where, sizes):
 
 
 def ground_truth(label: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """Boxes as ``gops.loss.RegionLoss`` needs them, of the columns xmin, ymin, xmax, ymax in pixels, and class id.
+    """Convert boxes to the form that ``gops.loss.RegionLoss`` takes.
+
+    Theirs are xmin, ymin, xmax, ymax, class in pixels.
 
     The result is float32 (objects, 5): centre x, centre y, width and height as fractions of ``size``, and the class id.
     """

@@ -32,8 +32,8 @@ class OnnxNet:
         self._session = session(path, where)
         inputs = self._session.get_inputs()
         if len(inputs) != 1 or inputs[0].type not in DTYPES:
-            given = ", ".join(f"{one.name} ({one.type})" for one in inputs)
-            raise OpError(where, f"{path} has the inputs {given}; expected one of floats, the images",
+            described = ", ".join(f"{one.name} ({one.type})" for one in inputs)
+            raise OpError(where, f"{path} has the inputs {described}; expected one of floats, the images",
                           "Export a net that takes images alone")
         batch, *sides = inputs[0].shape
         if not all(isinstance(side, int) for side in sides):
@@ -64,7 +64,10 @@ class OnnxNet:
 
 
 def session(path: str | bytes, where: str) -> onnxruntime.InferenceSession:
-    """A file, or the content of one, in onnxruntime. An OpError if that is not installed or cannot read it."""
+    """A file, or the content of one, in onnxruntime.
+
+    An OpError is raised if that is not installed or cannot read it.
+    """
     name = path if isinstance(path, str) else "the model"
     if path is name and not os.path.isfile(path):
         raise OpError(where, f"there is no file {path}", "Pass the path of an exported net")

@@ -17,9 +17,9 @@ from ..metadata import plain_metadata
 from ..model import ExportedModel
 from ..sizes import DataShape
 from ..warning import ExportWarning, warn_of_losses
-from .convert import convert
-from .model import onnx_type, opset_of, whole
-from .quantize import Quantization
+from .builder import onnx_type, opset_of, whole
+from .conversion import convert
+from .qdq import Quantization
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -125,7 +125,7 @@ def serialized(model: ExportedModel, dynamic_batch: bool, opset: int, metadata: 
                quantization: Quantization | None = None) -> Iterator[bytes | memoryview]:
     """The content of an ONNX file, in parts. The arguments are those of :func:`.convert.convert`.
 
-    The shapes of the inputs are stored as well. An OpError if ``onnx.checker`` refuses the model.
+    The shapes of the inputs are stored as well. An OpError is raised if ``onnx.checker`` refuses the model.
     """
     inputs = {name: list(shape) for name, shape in model.inputs.items()}
     proto, arrays = convert(model, dynamic_batch, opset, {**model.metadata, "inputs": inputs, **metadata}, quantization)
@@ -136,7 +136,7 @@ def serialized(model: ExportedModel, dynamic_batch: bool, opset: int, metadata: 
 def content(model: ModelProto, arrays: dict[str, np.ndarray]) -> Iterator[bytes | memoryview]:
     """The parts of the file: of a model, and of the initializers that it lacks, by name.
 
-    The large arrays are written from where they are: protobuf would copy each twice. An OpError if the file
+    The large arrays are written from where they are: protobuf would copy each twice. An OpError is raised if the file
     would be larger than a protobuf message can be.
     """
     from onnx import ModelProto, TensorProto

@@ -28,7 +28,7 @@ allowed. ``call.attributes`` has all of them.
 **Inputs.** Parameters behind ``call`` are the inputs: their shapes in a rule, of which some may be None, and their
 tensors in ONNX. A converter to torch names them in a text, as ``{0}``, or ``{*}`` for all, and ``<axis>`` is an
 attribute there. ``call`` also has ``shapes``, ``dtypes``, ``shape`` and ``dtype`` (those of the first output), and
-more: see :class:`.shapes.Call`, ``onnx.model.Call`` and ``torch.registry.Call``.
+more: see :class:`.shapes.Call`, ``onnx.builder.OnnxCall`` and ``torch.converters.TorchCall``.
 
 **Several operators.** A function may serve several. What tells them apart is an argument that the decorator passes. It
 has a default in the function, or it stands for an attribute that one of the operators lacks::
@@ -45,7 +45,7 @@ has a default in the function, or it stands for an attribute that one of the ope
 file is then read without MXNet. Where it copies nothing, ``call.moved()`` in the shape rule has the shape of it.
 
 **Operators of gluonops** are called ``gluonops_<name>`` in all tables, and their contracts parse their attributes.
-Those that are a function of ``torch/losses.txt`` are entered in ``torch/losses.py``.
+Those that are a function of ``torch/loss_functions.txt`` are entered in ``torch/loss_functions.py``.
 
 A module of a family imports neither MXNet nor ONNX nor torch, and of ``export`` only this package.
 """

@@ -1,4 +1,4 @@
-"""MXNet's losses, and the heads that train a net. Their code in torch is in ``torch/losses.txt``."""
+"""MXNet's losses, and the heads that train a net. Their code in torch is in ``torch/loss_functions.txt``."""
 from __future__ import annotations
 
 import math

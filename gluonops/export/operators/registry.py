@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from ...contract.op import PREFIX
 from ..graph import Node, is_ours, our_name
 
-# The calls of converters and ONNX's tensors, whose modules import this package: see ``onnx.model`` and
-# ``torch.registry``.
+# The calls of converters and ONNX's tensors, whose modules import this package: see ``onnx.builder`` and
+# ``torch.converters``.
 OnnxCall = TorchCall = Tensor = Any
 SHAPES: dict[str, Callable] = {}   # operator -> its shape rule; the contracts of gluonops's operators have theirs
 ONNX: dict[str, Callable] = {}     # operator -> its converter to ONNX

@@ -29,10 +29,10 @@ def detections(model: ExportedModel) -> ExportedModel:
     model = model.copy()
     graph = model.graph
     origins = [node.origin(PASSES_ON) for node, _ in graph.outputs]
-    found = next((node for node in origins if node.op == DETECTION), None)
-    if not shapes or (found is None and not any(node.op == PRIOR for node in graph.nodes())):
+    detection = next((node for node in origins if node.op == DETECTION), None)
+    if not shapes or (detection is None and not any(node.op == PRIOR for node in graph.nodes())):
         return model
-    entry = (found, 0) if found else _added(model)
+    entry = (detection, 0) if detection else _added(model)
     if entry is None:
         return model
     height, width = shapes[0][2:]
@@ -68,6 +68,6 @@ def _added(model: ExportedModel) -> Entry | None:
 
 def _shapes(model: ExportedModel, entries: list[Entry]) -> list[tuple[int, ...]]:
     graph = Graph(entries, model.graph.attrs)
-    known = {**model.shapes(), **{name: (IMAGES, *shape[1:]) for name, shape in model.inputs.items()}}
-    found = known_shapes(graph, known)
-    return [found.get(entry, ()) for entry in entries]
+    of_variables = {**model.shapes(), **{name: (IMAGES, *shape[1:]) for name, shape in model.inputs.items()}}
+    shape_of = known_shapes(graph, of_variables)
+    return [shape_of.get(entry, ()) for entry in entries]

@@ -153,11 +153,11 @@ def _is_fused_with_a_sum(node: Node) -> bool:
 
 def _ancestors(node: Node, ends: Collection[str] = ()) -> set[Node]:
     """A node and all that it is computed from, but not what the operators ``ends`` are computed from."""
-    seen, waiting = set(), [node]
+    ancestors, waiting = set(), [node]
     while waiting:
         current = waiting.pop()
-        if current not in seen:
-            seen.add(current)
+        if current not in ancestors:
+            ancestors.add(current)
             if current.op not in ends:
                 waiting += [source for source, _ in current.inputs]
-    return seen
+    return ancestors

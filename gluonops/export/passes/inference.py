@@ -7,10 +7,10 @@ from ...contract import registry
 from ...contract.op import Op
 from ..cut import HeadError, remaining
 from ..graph import Entry, Graph, Node, is_ours, our_name
-from ..labels import is_builtin_head, labels, training_only
 from ..model import ExportedModel
 from ..operators import traits_of
 from ..sizes import known_shapes, known_types
+from ..training_parts import is_builtin_head, labels, training_only
 
 ONEDNNS = 4   # dimensions
 

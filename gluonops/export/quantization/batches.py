@@ -70,7 +70,7 @@ def split(batches: list, held_out: Any, size: int | None = None) -> tuple[list, 
 def named(batches: list, model: ExportedModel) -> list[Batch]:
     """The batches as a model takes them: by the names of its inputs, and in its type."""
     names = [name for name in model.graph.variables() if name not in model.parameters]
-    found = []
+    taken = []
     for batch in batches:
         if None in batch and len(names) == 1:
             batch = {names[0]: batch[None]}
@@ -78,5 +78,5 @@ def named(batches: list, model: ExportedModel) -> list[Batch]:
         if missing:
             raise OpError(WHERE, f"a batch has no data for the input {missing[0]!r}",
                           "Pass dicts of arrays by the names of the inputs")
-        found.append({name: mx.nd.array(batch[name], dtype=model.metadata["dtype"]) for name in names})
-    return found
+        taken.append({name: mx.nd.array(batch[name], dtype=model.metadata["dtype"]) for name in names})
+    return taken

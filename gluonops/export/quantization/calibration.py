@@ -46,7 +46,7 @@ class Statistics:
 
     @classmethod
     def of(cls, model: ExportedModel, batches: Sequence[Batch]) -> Statistics:
-        """Run a model of MXNet's operators on batches, twice. An OpError if a tensor is not finite."""
+        """Run a model of MXNet's operators on batches, twice. An OpError is raised if a tensor is not finite."""
         if not batches:
             raise OpError("export.quantize", "there is no data to calibrate with", "Pass a batch or more")
         extremes, means = _extremes_and_means(model, batches)
@@ -56,7 +56,7 @@ class Statistics:
         return cls(extremes, histograms, means)
 
     def ranges(self, method: str, percentile: float = 99.99) -> Ranges:
-        """The range of every tensor by a method. An OpError if there is no such method or percentile."""
+        """The range of every tensor by a method. An OpError is raised if there is no such method or percentile."""
         check_method(method, percentile)
         return {name: _range(self.histograms[name], *ends, method, percentile) for name, ends in self.extremes.items()}
 

@@ -11,7 +11,7 @@ from ...contract.errors import OpError
 from ..graph import Node
 from ..model import ExportedModel
 from ..sizes import last_line
-from .layers import (
+from .quantizable import (
     ALL,
     SAFE,
     last_activation,
@@ -97,9 +97,9 @@ def simulated(model: ExportedModel, ranges: Ranges, names: Iterable[str], means:
               vnni_only: bool = False) -> ExportedModel:
     """A float model that computes what MXNet's 8-bit layers would: their inputs, weights and outputs are rounded.
 
-    ``model``: for inference, of MXNet's operators only. ``names``: those of the layers. ``means``: those of
+    ``model``: for inference, of MXNet's operators only. ``names`` are those of the layers. ``means`` are those of
     :class:`.calibration.Statistics`, to correct the biases. ``vnni_only``: as
-    :func:`gluonops.export.passes.quantize` takes it.
+    :func:`gluonops.export.passes.onednn_int8` takes it.
     """
     names = set(names)
     ranges, levels = (ranges, ALL) if vnni_only else (symmetric(ranges), SAFE)

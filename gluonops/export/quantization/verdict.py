@@ -9,7 +9,7 @@ import numpy as np
 
 from ...contract.errors import OpError
 from ..warning import ExportWarning
-from .layers import QuantizedLayer
+from .quantizable import QuantizedLayer
 from .running import Ranges
 
 WHERE = "export.quantize"

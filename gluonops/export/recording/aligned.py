@@ -51,7 +51,7 @@ class Recorded:
     def like(self, sizes: list[int], axis: int | None = None) -> Like:
         """An output that was computed before, an input if possible, of which an axis has these sizes in the runs.
 
-        ``axis``: the only one that counts. A Bound if there is none.
+        ``axis`` is the only one that counts. A Bound if there is none.
         """
         like = self.like_range([(size,) for size in sizes], axis)
         if like is None:

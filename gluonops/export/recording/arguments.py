@@ -48,20 +48,20 @@ class Arguments:
                 raise OpError(self._where, f"inputs names {unknown[0]!r}; {type(self._net).__name__} takes "
                               f"{', '.join(names)}", "Use the names in the signature of its forward")
             names += unknown
-            given = {name: inputs[name] for name in names if name in inputs}
+            passed = {name: inputs[name] for name in names if name in inputs}
         else:
             values = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
             if len(values) > len(names) and not takes_more:
                 raise OpError(self._where, f"inputs has {len(values)} values; {type(self._net).__name__} takes "
                               f"{len(names)}: {', '.join(names)}", "Pass one for each")
             names += [f"data{number}" for number in range(len(values) - len(names))]
-            given = dict(zip(names, values))
-        missing = [name for name in needed if name not in given]
+            passed = dict(zip(names, values))
+        missing = [name for name in needed if name not in passed]
         if missing:
             raise OpError(self._where, f"{type(self._net).__name__} takes {', '.join(needed)}, and inputs lacks "
                           f"{', '.join(missing)}", "Pass a value for each, in the order of its forward")
-        last = max((names.index(name) for name in given), default=-1)
-        return [(name, given.get(name)) for name in names[:last + 1]]
+        last = max((names.index(name) for name in passed), default=-1)
+        return [(name, passed.get(name)) for name in names[:last + 1]]
 
     def _collect(self, name: str, value: Any) -> None:
         """Enter the arrays in a value by name."""

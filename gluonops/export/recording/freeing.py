@@ -25,15 +25,15 @@ def edits(aligned: Aligned) -> list[Edit]:
 
     A Bound names a node for which nothing is known.
     """
-    found = []
+    edits_of_calls = []
     for number, node in enumerate(aligned.nodes[0]):
         if all(nodes[number].attrs == node.attrs for nodes in aligned.nodes):
             continue
         edit = _edit_of(node)
         if edit is None:
             raise Bound(node)
-        found.append(edit(Recorded(aligned, number)))
-    return found
+        edits_of_calls.append(edit(Recorded(aligned, number)))
+    return edits_of_calls
 
 
 def _write(node: Node, op: str, inputs: list[Entry], **attrs: Any) -> None:
@@ -123,11 +123,11 @@ def _applied(codes: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...] 
         else:
             sizes.append(code)
         position += 1
-    total, known = int(np.prod(shape)), int(np.prod([size for size in sizes if size != -1]))
+    total, product = int(np.prod(shape)), int(np.prod([size for size in sizes if size != -1]))
     if -1 in sizes:
-        if known == 0 or total % known:
+        if product == 0 or total % product:
             return None
-        sizes[sizes.index(-1)] = total // known
+        sizes[sizes.index(-1)] = total // product
     return tuple(sizes) if int(np.prod(sizes)) == total else None
 
 
@@ -136,7 +136,7 @@ def _applied(codes: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...] 
 def _grown(recorded: Recorded, start: Callable[[], Entry], before: Shapes, last: str) -> Edit:
     """Write a node as ``start`` and broadcasts of those of its axes that have 1 and get sizes that differ.
 
-    ``before``: the shapes of what ``start`` makes, in each run.
+    ``before`` are the shapes of what ``start`` makes, in each run.
     """
     axes = [axis for axis, sizes in enumerate(zip(*recorded.output))
             if sizes != tuple(shape[axis] for shape in before)]

@@ -101,13 +101,13 @@ def belongings(net: mx.gluon.Block) -> Iterator[tuple[str, Any]]:
 
     An array is named after the attribute that has it, behind the prefix of the block.
     """
-    seen: set[int] = set()
+    visited: set[int] = set()
     waiting: list[tuple[str, Any]] = [("", net)]
     while waiting:
         name, value = waiting.pop()
-        if id(value) in seen:
+        if id(value) in visited:
             continue
-        seen.add(id(value))
+        visited.add(id(value))
         inside: list[tuple[str, Any]] = []
         if isinstance(value, (mx.gluon.Parameter, mx.nd.NDArray)):
             yield name, value
@@ -133,13 +133,13 @@ def parameters_of(net: mx.gluon.Block) -> dict[str, mx.gluon.Parameter]:
 
 def named_arrays(net: mx.gluon.Block) -> dict[int, tuple[str, mx.nd.NDArray]]:
     """Every array that a net has: its address -> its name, which is that of its Parameter, and the array."""
-    found: dict[int, tuple[str, mx.nd.NDArray]] = {}
+    named: dict[int, tuple[str, mx.nd.NDArray]] = {}
     for name, value in belongings(net):
         if isinstance(value, mx.gluon.Parameter):
-            found.update((address(array), (value.name, array)) for array in value._data or ())
+            named.update((address(array), (value.name, array)) for array in value._data or ())
         elif isinstance(value, mx.nd.NDArray):
-            found.setdefault(address(value), (name, value))
-    return found
+            named.setdefault(address(value), (name, value))
+    return named
 
 
 def address(array: mx.nd.NDArray) -> int:

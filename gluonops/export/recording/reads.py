@@ -38,8 +38,8 @@ CHANGES = (_more, _less, _nothing)
 def check_reads(runner: Runner, run: Run) -> None:
     """Raise an OpError for the first line whose numbers reach an output."""
     for line in run.reads[:MOST]:
-        found = [_reaches(runner, run, line, change) for change in CHANGES]
-        if True in found or set(found) == {None}:
+        reached = [_reaches(runner, run, line, change) for change in CHANGES]
+        if True in reached or set(reached) == {None}:
             raise _refused(runner, line)
     if len(run.reads) > MOST:
         raise _refused(runner, run.reads[MOST])

@@ -21,13 +21,13 @@ from .arguments import Arguments
 from .naming import blocks_of, parameters_of
 from .reads import check_reads
 from .runs import Run, Runner
-from .tape import Call, refusal
+from .tape import BlockCall, refusal
 from .variation import with_free_sizes
 
 _wanted = threading.local()   # ``calls``: a list, while somebody wants the calls of blocks
 
 
-def record(where: str, net: mx.gluon.Block, given: Any, dtype: str | None = None) -> tuple[
+def record(where: str, net: mx.gluon.Block, called_with: Any, dtype: str | None = None) -> tuple[
         Graph, dict[str, mx.nd.NDArray], Shapes, dict[str, Any]]:
     """The canonical graph of what a net computes from some inputs, its parameters and constants, the shapes of the
     inputs, and the metadata.
@@ -41,7 +41,7 @@ def record(where: str, net: mx.gluon.Block, given: Any, dtype: str | None = None
         The caller, for errors.
     net : Block
         Initialized.
-    given : NDArray, list, tuple or dict
+    called_with : NDArray, list, tuple or dict
         What the net is called with: arrays, None and nested lists, in the order of its ``forward``, or by name.
     dtype : str, optional
         Type of the inputs that are floats. The default is their own.
@@ -55,7 +55,7 @@ def record(where: str, net: mx.gluon.Block, given: Any, dtype: str | None = None
     if not isinstance(net, mx.gluon.Block):
         raise OpError(where, f"net is {type(net).__name__}; expected a Block", "Derive the net from gluon.Block")
     check_initialized(where, net)
-    runner = Runner(where, net, Arguments(where, net, given))
+    runner = Runner(where, net, Arguments(where, net, called_with))
     with _attributes_kept(net):
         run, notes = _recorded(runner)
     for note in notes:
@@ -151,7 +151,7 @@ def _mark_calls(run: Run) -> None:
 
 
 @contextlib.contextmanager
-def calls() -> Iterator[list[Call]]:
+def calls() -> Iterator[list[BlockCall]]:
     """A list that gets the calls of the blocks of the nets that this thread records inside the ``with`` block.
 
     The nodes then have the number of their call as a mark.

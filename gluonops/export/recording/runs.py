@@ -15,7 +15,7 @@ from ..graph import CURRENT, Entry, Graph, Node
 from ..sizes import last_line
 from .arguments import Arguments, arrays_in
 from .naming import Line, blocks_of, line_of_error, named_arrays
-from .tape import Call, Fault, Tape, refusal
+from .tape import BlockCall, Fault, Tape, refusal
 
 
 class NetFails(OpError):
@@ -42,7 +42,7 @@ class Run:
     inputs: dict[str, tuple[int, ...]]
     reads: list[Line | None]
     independent: Fault | None
-    calls: list[Call]
+    calls: list[BlockCall]
     call_of: dict[Node, int]
 
 
@@ -94,8 +94,8 @@ class Runner:
             line = line_of_error(error)
             at = f" in {line}" if line else ""
             message = last_line(error) if str(error).strip() else ""
-            given = ", ".join(f"{name} {array.shape}" for name, array in self.arguments.arrays.items())
-            raise NetFails(self.where, f"{self.name} fails with the inputs {given}{at}: {type(error).__name__}: "
+            described = ", ".join(f"{name} {array.shape}" for name, array in self.arguments.arrays.items())
+            raise NetFails(self.where, f"{self.name} fails with the inputs {described}{at}: {type(error).__name__}: "
                             f"{message}", "Pass inputs that the net takes, in the order of its forward") from error
 
     def _finished(self, tape: Tape, arrays: dict[str, mx.nd.NDArray], outputs: Any) -> Run:

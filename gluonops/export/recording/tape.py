@@ -52,8 +52,8 @@ class State:
 
 
 @dataclasses.dataclass(eq=False)
-class Call:
-    """A call of a block. ``around``: the number of the call that it is in. ``arguments``: array -> its name there."""
+class BlockCall:
+    """A call of a block. ``around`` is the number of the call that it is in. ``arguments``: array -> its name there."""
     block: mx.gluon.Block
     around: int | None
     arguments: dict[Entry, str]
@@ -80,7 +80,7 @@ class Tape:
         self.constants: dict[str, Any] = {}
         self.reads: dict[Line | None, None] = {}
         self.touched: dict[int, tuple[Any, Any]] = {}
-        self.calls: list[Call] = []
+        self.calls: list[BlockCall] = []
         self.call_of: dict[Node, int] = {}
         self._around: list[int] = []
         self._named, self._graphs = named, graphs
@@ -99,7 +99,7 @@ class Tape:
 
     def enter(self, block: mx.gluon.Block, inputs: tuple) -> None:
         """A block is called."""
-        call = Call(block, self._around[-1] if self._around else None, {})
+        call = BlockCall(block, self._around[-1] if self._around else None, {})
         for name, array in arrays_of_arguments(block, inputs):
             state = self._states.get(address(array))
             if state is not None and state.entry is not None:
@@ -137,11 +137,11 @@ class Tape:
 
     def computed(self, op: str, attrs: dict[str, str], sources: list[State], handles: list[int],
                  is_given: bool) -> None:
-        """An operator has been computed. ``is_given``: whether it wrote to arrays that existed before."""
+        """An operator has been computed. ``is_given`` says whether it wrote to arrays that existed before."""
         depends = any(source.depends for source in sources)
-        known = [handle for handle in handles if handle in self._states or handle in self._named] if is_given else []
-        if traits_named(op).assigns and known:
-            self._assigned(known, depends)
+        named = [handle for handle in handles if handle in self._states or handle in self._named] if is_given else []
+        if traits_named(op).assigns and named:
+            self._assigned(named, depends)
             return
         fault = next((source.fault for source in sources if source.fault), None)
         if fault is not None:
@@ -169,9 +169,9 @@ class Tape:
         part = Graph.of(symbol)
         of_name = {name: source.entry for name, source in zip(symbol.list_inputs(), sources)}
         part.replace({(node, 0): of_name[node.name] for node in part.nodes() if node.is_variable})
-        known = set(self.nodes)
+        recorded = set(self.nodes)
         for node in Graph(part.outputs, {}).nodes():
-            if node not in known and not node.is_variable:
+            if node not in recorded and not node.is_variable:
                 node.name = self.namer.take(node.name)
                 self._append(node)
         for entry, handle in zip(part.outputs, handles):

@@ -96,15 +96,15 @@ def _of_single_axes(runner: Runner, runs: list[Run], group: Group) -> list[Run]:
     They tell apart two inputs that have the same length in all other runs. Batches are not tried: inputs of different
     ones are often no error in MXNet, which then reads what is behind an array.
     """
-    found: list[Run] = []
+    varied: list[Run] = []
     is_batch = len(group.axes) > 1 and not any(axis for _, axis in group.axes)
     for axis in group.axes if len(group.axes) > 1 and not is_batch else ():
         other = _run(runner, {axis: group.size + 1})
         if other is not None and (runner.arguments.is_numpy or _is_sound(other)):
             with contextlib.suppress(Bound):
-                edits(Aligned([*runs, *found, other]))
-                found.append(other)
-    return found
+                edits(Aligned([*runs, *varied, other]))
+                varied.append(other)
+    return varied
 
 
 def _is_sound(run: Run) -> bool:
@@ -158,9 +158,10 @@ def _is_taken(run: Run, group: Group) -> bool:
     shapes = {name: list(shape) for name, shape in run.inputs.items()}
     for name, axis in group.axes:
         shapes[name][axis] += 1
-    known = {name: array.shape for name, array in run.constants.items()}
+    shape_of = {name: array.shape for name, array in run.constants.items()}
+    shape_of.update((name, tuple(sizes)) for name, sizes in shapes.items())
     try:
-        by_mxnet("infer_shape_partial", run.graph, {**known, **{name: tuple(each) for name, each in shapes.items()}})
+        by_mxnet("infer_shape_partial", run.graph, shape_of)
     except (Misfit, OpError):   # An operator of gluonops raises the other one.
         return False
     return True

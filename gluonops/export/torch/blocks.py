@@ -13,7 +13,6 @@ from ..operators.forms import default_of
 
 SEQUENTIAL = "nn.Sequential"
 CONV_BLOCK = "ConvBlock"   # a convolution and the layers behind it
-CONV_BLOCK = "ConvBlock"   # a convolution and the layers behind it
 IDENTITY = "nn.Identity"   # stands for a module that an instance of a class does not have
 PARAMETER, BUFFER = "nn.Parameter", "torch.empty"   # stand for tensors that a class holds
 IMPORTED = ("F", "Optional", "Path", "json", "math", "nn", "torch")   # names that net.py has from elsewhere
@@ -86,7 +85,7 @@ class Item:
         return "{self}" in self.text
 
 
-class Block(Module):
+class CompositeModule(Module):
     """An instance of a class of the net's own, or an ``nn.Sequential``.
 
     - ``kind``: what Gluon calls the class, until the class has a name.
@@ -112,10 +111,10 @@ class Block(Module):
         """The modules that it calls, each once."""
         return list(dict.fromkeys(item.module for item in self.items if item.calls))
 
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self) -> Iterator[CompositeModule]:
         """The blocks in it in any depth, inner ones first, and itself."""
         for child in self.children:
-            if isinstance(child, Block):
+            if isinstance(child, CompositeModule):
                 yield from child.blocks()
         yield self
 
@@ -133,7 +132,7 @@ class Block(Module):
             yield from child.variables(f"{prefix}{child.attribute}.")
 
     def structure(self, without: Item | None = None) -> tuple:
-        """What blocks of one class have in common. ``without``: an item to leave out."""
+        """What blocks of one class have in common. ``without`` is an item to leave out."""
         count, holders, steps = itertools.count(), {}, []
         numbers = dict(zip(self.inputs, count))
         for item in self.items:

@@ -6,7 +6,7 @@ import re
 
 from ..graph import Entry, Graph, Node
 from ..operators.forms import Form
-from .blocks import BUFFER, CALL, PARAMETER, SEQUENTIAL, Block, Item, Module
+from .blocks import BUFFER, CALL, PARAMETER, SEQUENTIAL, CompositeModule, Item, Module
 from .scopes import Scope
 
 SHORTEST_CHAIN = 4   # modules that are called one after the other in a block and become an nn.Sequential
@@ -27,7 +27,7 @@ class Builder:
         self.blocks = {}    # the first call of a block -> what is made of it
         self.modules = {}   # what says which module it is -> the module
 
-    def net(self, scope: Scope) -> Block:
+    def net(self, scope: Scope) -> CompositeModule:
         """The whole net."""
         block = self.block(scope)
         variables = {node.name: node for node in self.graph.nodes() if node.is_variable}
@@ -35,14 +35,14 @@ class Builder:
         shorten(block, is_net=True)
         return block
 
-    def block(self, scope: Scope) -> Block:
+    def block(self, scope: Scope) -> CompositeModule:
         items = [item for each in scope.items for item in self._items(each)]
         items = list({tuple(item.makes): item for item in items}.values())   # each parameter once
         makes = dict.fromkeys(entry for item in items for entry in item.makes)
         reads = [entry for item in items for entry in item.reads if entry not in makes]
         outputs = {(node.name, index): (node, index) for node, index in reads}
         arguments = {outputs[output]: name for output, name in scope.arguments.items() if output in outputs}
-        block = Block(scope.kind, _identifier(scope.name), items, list(dict.fromkeys([*arguments, *reads])),
+        block = CompositeModule(scope.kind, _identifier(scope.name), items, list(dict.fromkeys([*arguments, *reads])),
                       [entry for entry in makes if self._leaves(scope, entry)])
         block.names = list(arguments.values())
         return block
@@ -91,7 +91,7 @@ def _identifier(name: str) -> str:
     return "" if not name or name[0].isdigit() else name
 
 
-def shorten(block: Block, is_net: bool = False) -> None:
+def shorten(block: CompositeModule, is_net: bool = False) -> None:
     """Make one ``nn.Sequential`` of the modules in a block that are called one after the other, if there are many."""
     if not is_net and block.is_chain():
         return
@@ -107,7 +107,7 @@ def shorten(block: Block, is_net: bool = False) -> None:
     chains = [chain for chain in chains.values() if len(chain) >= SHORTEST_CHAIN]
     for chain in chains:
         name = "features" if is_net and len(chains) == 1 else ""
-        layers = Block(SEQUENTIAL, name, chain, chain[0].reads, chain[-1].makes)
+        layers = CompositeModule(SEQUENTIAL, name, chain, chain[0].reads, chain[-1].makes)
         layers.become_sequential()
         block.items[block.items.index(chain[-1])] = Item(CALL, layers.inputs, layers.results, layers)
         block.items = [item for item in block.items if item not in chain]

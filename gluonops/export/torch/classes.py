@@ -13,8 +13,8 @@ import re
 import string
 from typing import Any
 
-from .blocks import CALL, CONSTANT, CONV_BLOCK, IDENTITY, IMPORTED, SEQUENTIAL, Block, Item, Module
-from .registry import snippets
+from .blocks import CALL, CONSTANT, CONV_BLOCK, IDENTITY, IMPORTED, SEQUENTIAL, CompositeModule, Item, Module
+from .converters import snippets
 
 MOST_TIMES = 4   # A number in forward that is a larger multiple of an argument is so by chance.
 FEWEST = 3   # equal chains of modules that become a class; fewer are written where they are
@@ -43,9 +43,9 @@ class Class:
     - ``is_sequential``: whether it derives from ``nn.Sequential``.
     """
 
-    def __init__(self, template: Block, structure: tuple):
+    def __init__(self, template: CompositeModule, structure: tuple):
         self.template, self.structure = template, structure
-        self.blocks: list[Block] = []
+        self.blocks: list[CompositeModule] = []
         self.optional_index: int | None = None
         self.name = ""
         self.parameters: dict[str, Any] = {}
@@ -53,7 +53,7 @@ class Class:
         self.stored: list[str] = []
         self.is_sequential = False
 
-    def adapts(self, block: Block, structure: tuple) -> bool:
+    def adapts(self, block: CompositeModule, structure: tuple) -> bool:
         """Let it have an optional module, if a block lacks one of the instances' or has one more.
 
         Blocks that Gluon calls differently may lack a layer only.
@@ -97,7 +97,7 @@ class Class:
         for module, owner, name, values in slots:
             is_known = module is optional and _agree(values, vectors.get(name, ()))
             if is_known or len(set(values) - {None}) > 1:
-                default = None if isinstance(owner, Block) else owner.default(name)
+                default = None if isinstance(owner, CompositeModule) else owner.default(name)
                 is_hidden = name == "out_channels" and not any(
                     _agree(values, other) or _factor(values, other) or _factor(other, values) for other in last)
                 wanted = self._parameter("hidden_channels" if is_hidden else name, vectors, module, owner)
@@ -190,11 +190,11 @@ def _are_halves(values: list, vector: list) -> bool:
 
 def _filled(vector: list) -> list:
     """A vector with its first known value where an instance does not need one."""
-    known = next(value for value in vector if value is not None)
-    return [known if value is None else value for value in vector]
+    first_value = next(value for value in vector if value is not None)
+    return [first_value if value is None else value for value in vector]
 
 
-def _name_modules(block: Block) -> None:
+def _name_modules(block: CompositeModule) -> None:
     """Name the attributes that hold the modules."""
     joined = {entry for item in block.items if item.text.startswith("torch.cat(") for entry in item.reads}
     branches = [item.module for item in block.items if item.calls and joined.intersection(item.makes)
@@ -212,7 +212,7 @@ def _name_modules(block: Block) -> None:
         taken.add(name)
 
 
-def classes_of(net: Block) -> list[Class]:
+def classes_of(net: CompositeModule) -> list[Class]:
     """The classes of all blocks, inner ones first. Each instance gets the arguments of its constructor."""
     owners = {}   # the structure of a block -> its class
     for block in net.blocks():
@@ -242,29 +242,29 @@ def classes_of(net: Block) -> list[Class]:
     return classes
 
 
-def _classes_in(blocks: list[Block]) -> set[Class]:
+def _classes_in(blocks: list[CompositeModule]) -> set[Class]:
     """The classes in blocks, in any depth."""
-    found, waiting = set(), list(blocks)
+    classes, waiting = set(), list(blocks)
     while waiting:
         for block in waiting.pop().blocks():
-            if block.owner and block.owner not in found:
-                found.add(block.owner)
+            if block.owner and block.owner not in classes:
+                classes.add(block.owner)
                 waiting += block.owner.blocks
-    return found
+    return classes
 
 
-def _lacking(block: Block, structure: tuple, kinds: set[str]) -> int | None:
+def _lacking(block: CompositeModule, structure: tuple, kinds: set[str]) -> int | None:
     """The index of the item without which a block has a structure; None if there is none. See :meth:`Class.adapts`."""
     if len(block.items) == len(structure[0]) + 1 and len(structure[0]) > 1:
         for item in block.links():
             is_essential = any(item.module.variables()) and (len(kinds) > 1 or block.is_chain())
-            may_lack = item.calls and not (isinstance(item.module, Block) and is_essential)
+            may_lack = item.calls and not (isinstance(item.module, CompositeModule) and is_essential)
             if may_lack and block.structure(without=item) == structure:
                 return block.items.index(item)
     return None
 
 
-def _leave_out(block: Block, index: int) -> None:
+def _leave_out(block: CompositeModule, index: int) -> None:
     """Let a block have nothing at an index."""
     block.items.insert(index, Item(CALL, [], [], Module(IDENTITY)))
 

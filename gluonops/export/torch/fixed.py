@@ -6,7 +6,7 @@ import ast
 from ..graph import FIXED_AXES
 from ..model import ExportedModel
 from ..operators.registry import torch
-from .registry import Call
+from .converters import TorchCall
 
 
 def with_one_input(model: ExportedModel) -> ExportedModel:
@@ -19,7 +19,7 @@ def with_one_input(model: ExportedModel) -> ExportedModel:
 
 
 @torch("_identity_with_attr_like_rhs")
-def fixed_sizes(call: Call) -> str:
+def fixed_sizes(call: TorchCall) -> str:
     axes = ast.literal_eval(call.node.attrs.get(FIXED_AXES, "[]"))
     sizes = ", ".join(f"({axis}, {call.shapes[0][axis]})" for axis in axes)
     return f"fixed_sizes({{0}}, [{sizes}])" if axes else "{0}"

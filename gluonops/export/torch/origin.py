@@ -53,13 +53,13 @@ class Origin(NamedTuple):
     def weights(self) -> dict[str, tuple[str, tuple[int, ...]]]:
         """The weights that come home: name in torch -> their type and shape. Constants do not."""
         parts = self.parts()
-        found = {}
+        described = {}
         for key, name in self.keys.items():
             if name in self.shapes:
-                found[key] = self.types[name], self.shapes[name]
+                described[key] = self.types[name], self.shapes[name]
             elif name in parts:
-                found[key] = self.types[parts[name].vector], parts[name].shape
-        return found
+                described[key] = self.types[parts[name].vector], parts[name].shape
+        return described
 
     def parameters(self, weights: Mapping[str, np.ndarray]) -> Arrays:
         """The parameters of the net, from weights by their names in torch."""
@@ -95,7 +95,7 @@ def save(folder: pathlib.Path, model: ExportedModel, training: bool, keys: Mappi
 
 
 def read(where: str, folder: pathlib.Path) -> Origin:
-    """Read the files in a folder. An OpError if one is missing or damaged."""
+    """Read the files in a folder. An OpError is raised if one is missing or damaged."""
     if not (folder / NAMES).is_file():
         raise OpError(where, f"there is no file {folder / NAMES}; expected a folder that gluonops export --torch, or "
                       "gluonops.export.torch, has written", "Pass that folder")
@@ -124,15 +124,15 @@ def read(where: str, folder: pathlib.Path) -> Origin:
     return Origin(ExportedModel(graph, {}, inputs, metadata), training, types, shapes, rest, keys)
 
 
-def _parts(graph: Graph, known: Shapes, parameters: Mapping) -> dict[str, Packed]:
+def _parts(graph: Graph, input_shapes: Shapes, parameters: Mapping) -> dict[str, Packed]:
     if not any(node.op == "RNN" for node in graph.nodes()):
         return {}
-    return packed_parts(graph, known_shapes(graph, known), parameters)
+    return packed_parts(graph, known_shapes(graph, input_shapes), parameters)
 
 
-def _homes(graph: Graph, known: Shapes, shapes: Shapes, keys: Mapping[str, str]) -> set[str]:
+def _homes(graph: Graph, input_shapes: Shapes, shapes: Shapes, keys: Mapping[str, str]) -> set[str]:
     """The names of the parameters that a port's weights fill."""
-    parts = _parts(graph, known, shapes)
+    parts = _parts(graph, input_shapes, shapes)
     return {parts[name].vector if name in parts else name for name in keys.values()}
 
 

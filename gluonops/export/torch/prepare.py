@@ -22,8 +22,8 @@ from ..operators.recurrent import CONTINUED, STATES, parameters_of
 from ..sizes import Sizes
 from ..values import NodeValues
 from ..warning import warn_of_losses
-from .losses import lacks_arguments
-from .registry import WHERE, converter_of, refusal
+from .converters import WHERE, converter_of, refusal
+from .loss_functions import lacks_arguments
 
 
 def prepared(model: ExportedModel, training: bool) -> ExportedModel:
@@ -73,7 +73,7 @@ def without_loops(model: ExportedModel) -> ExportedModel:
 
 
 def join(graph: Graph, sizes: Sizes, parameters: dict, own: set[str]) -> None:
-    """Make one node of those that torch computes as one, in place. An OpError if a node has no converter.
+    """Make one node of those that torch computes as one, in place. An OpError is raised if a node has no converter.
 
     - ``parameters``: by name; states are among them.
     - ``own``: the types of the net's inputs and parameters.
@@ -142,7 +142,7 @@ def flatten_explicitly(graph: Graph, shape: dict[Entry, tuple[int, ...]]) -> Non
 class Packed(NamedTuple):
     """A part of the vector that has all parameters of a recurrent layer.
 
-    ``vector``: its name. ``begin``: where the part begins. ``shape``: of the matrix or bias.
+    ``vector`` is its name. ``begin``: where the part begins. ``shape``: of the matrix or bias.
     """
     vector: str
     begin: int
@@ -254,7 +254,7 @@ def follow_batch(graph: Graph, shape: dict[Entry, tuple[int, ...]], parameters: 
 def follow_type(graph: Graph, dtype: dict[Entry, np.dtype], own: set[str]) -> None:
     """Let what makes the net's own type of another one read something that has it, in place.
 
-    ``own``: the types of the net's inputs and parameters.
+    ``own`` are the types of the net's inputs and parameters.
     """
     for node in graph.nodes():
         if traits_of(node).chooses_type and dtype[node, 0].name in own and dtype[node.inputs[0]].name not in own:
@@ -267,17 +267,17 @@ def _of_type(entry: Entry, dtype: dict[Entry, np.dtype], own: set[str]) -> Entry
 
     The written net takes whole numbers as floats of its type.
     """
-    waiting, seen, variable = [entry], set(), None
+    waiting, visited, variable = [entry], set(), None
     while waiting:
-        found = waiting.pop(0)
-        if found in seen:
+        entry_read = waiting.pop(0)
+        if entry_read in visited:
             continue
-        seen.add(found)
-        if dtype[found].name in own:
-            return found
-        if found[0].is_variable and dtype[found].kind in "iub":
-            variable = variable or found
-        waiting += found[0].inputs
+        visited.add(entry_read)
+        if dtype[entry_read].name in own:
+            return entry_read
+        if entry_read[0].is_variable and dtype[entry_read].kind in "iub":
+            variable = variable or entry_read
+        waiting += entry_read[0].inputs
     return variable
 
 

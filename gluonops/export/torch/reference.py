@@ -99,15 +99,15 @@ class Reference:
         dtype = self.model.metadata["dtype"]
         if drawing is not None:
             values = {name: nudged(value, drawing) for name, value in values.items()}
-        known = {use: mx.nd.array(value, dtype=dtype) for name, value in values.items()
+        arrays = {use: mx.nd.array(value, dtype=dtype) for name, value in values.items()
                  for use in self._uses.get(name, [name])}
         for name, value in self._values.items():   # copies: a step changes the states
             array = value.asnumpy()
-            known[name] = mx.nd.array(array if drawing is None else nudged(array, drawing), dtype=value.dtype)
+            arrays[name] = mx.nd.array(array if drawing is None else nudged(array, drawing), dtype=value.dtype)
         for name in itertools.chain(*self._uses.values()):
-            known[name].attach_grad()
+            arrays[name].attach_grad()
         with mx.autograd.record(train_mode=True):
-            results = self._run(*[known[name] for name in self._inputs])
+            results = self._run(*[arrays[name] for name in self._inputs])
             results = results if isinstance(results, list) else [results]
         if self.trained:
             # Whole numbers have no gradient, but MXNet gives a cast to them one.
@@ -115,13 +115,13 @@ class Reference:
                      for value in results]
             mx.autograd.backward(results, heads, train_mode=True)
         mx.nd.waitall()   # else MXNet and torch hold their memory at the same time
-        return [*(value.asnumpy() for value in results), *(self._gradient(name, known) for name in self.trained),
-                *(known[name].asnumpy() for name in self.states)]
+        return [*(value.asnumpy() for value in results), *(self._gradient(name, arrays) for name in self.trained),
+                *(arrays[name].asnumpy() for name in self.states)]
 
 
-    def _gradient(self, name: str, known: dict[str, mx.nd.NDArray]) -> np.ndarray:
+    def _gradient(self, name: str, arrays: dict[str, mx.nd.NDArray]) -> np.ndarray:
         """The sum over all uses of a parameter; zeros if nothing uses it."""
-        parts = [known[use].grad.asnumpy() for use in self._uses[name]]
+        parts = [arrays[use].grad.asnumpy() for use in self._uses[name]]
         return sum(parts[1:], parts[0]) if parts else np.zeros(self.model.shapes()[name], np.float32)
 
 
@@ -140,10 +140,10 @@ def _split_uses(graph: Graph, names: list[str]) -> dict[str, list[str]]:
     for node in graph.nodes():
         for position, (source, _) in enumerate(node.inputs):
             if source.is_variable and source.name in uses:
-                found = uses[source.name]
-                found.append(f"{source.name}__use{len(found)}" if found else source.name)
-                if len(found) > 1:
-                    node.inputs[position] = Node(source.op, found[-1], source.attrs), 0
+                uses_of_name = uses[source.name]
+                uses_of_name.append(f"{source.name}__use{len(uses_of_name)}" if uses_of_name else source.name)
+                if len(uses_of_name) > 1:
+                    node.inputs[position] = Node(source.op, uses_of_name[-1], source.attrs), 0
     return uses
 
 
@@ -151,9 +151,9 @@ def _mend_gradients(graph: Graph, dtype: str) -> None:
     """Replace, in place, what MXNet 1.9.1 gives a wrong gradient, or whose gradient writes outside of its array."""
     for node in graph.nodes():
         formula = FORMULAS.get(node.op) if node.op != "Pooling" or dtype == "float32" else None   # it is oneDNN's
-        found = formula and formula(node, *(F.var(f"input{number}") for number in range(len(node.inputs))))
-        if found is not None:
-            made = graph.splice(found, {f"input{number}": entry for number, entry in enumerate(node.inputs)})
+        replacement = formula and formula(node, *(F.var(f"input{number}") for number in range(len(node.inputs))))
+        if replacement is not None:
+            made = graph.splice(replacement, {f"input{number}": entry for number, entry in enumerate(node.inputs)})
             graph.replace({(node, number): entry for number, entry in enumerate(made)})
 
 
@@ -221,8 +221,8 @@ def _spread(node: Node, x):
     x = x.as_np_ndarray()
     squares = F.np.square(x - F.np.mean(x, axis=axis, keepdims=True))
     count = F.np.sum(F.np.ones_like(x), axis=axis, keepdims=keeps)
-    found = F.np.sum(squares, axis=axis, keepdims=keeps) / (count - freedom)
-    return (F.np.sqrt(found) if node.op == "_npi_std" else found).as_nd_ndarray()
+    variance = F.np.sum(squares, axis=axis, keepdims=keeps) / (count - freedom)
+    return (F.np.sqrt(variance) if node.op == "_npi_std" else variance).as_nd_ndarray()
 
 
 @_formula("batch_take")

@@ -28,11 +28,11 @@ def group_repeats(root: Scope, graph: Graph, parameters: set[str]) -> None:
 
 def _group_segments(root: Scope, readers: dict, uses: dict, parameters: set[str]) -> bool:
     """Make scopes of the segments of scopes that have several, where similar ones repeat. Whether it has made some."""
-    found = [(scope, _Dataflow(scope, uses, parameters).segments()) for scope in root.scopes()]
-    found = [(scope, segment) for scope, segments in found if len(segments) > 1 for segment in segments]
-    counts = collections.Counter(_operators(segment) for _, segment in found)
+    several = [(scope, _Dataflow(scope, uses, parameters).segments()) for scope in root.scopes()]
+    pairs = [(scope, segment) for scope, segments in several if len(segments) > 1 for segment in segments]
+    counts = collections.Counter(_operators(segment) for _, segment in pairs)
     has_made = False
-    for scope, segment in found:
+    for scope, segment in pairs:
         joins = [traits_of(node).acts_as for item in segment for node in nodes_of(item)
                  if len(_data(node, parameters)) > 1]
         block = Scope("block", JOINS.get(joins[-1], "Block"), items=segment)

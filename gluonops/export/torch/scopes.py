@@ -23,7 +23,7 @@ if importing.is_imported() or TYPE_CHECKING:
 
     from ...backends.numpy_mode import to_legacy
 if TYPE_CHECKING:
-    from ..recording.tape import Call
+    from ..recording.tape import BlockCall
 
 MOST_LOOSE = 3   # operators of a block of several inputs and no parameter that are written where it is called
 
@@ -86,7 +86,7 @@ class Recorder:
         self._around = None   # the call that has not returned, and its number
 
     @classmethod
-    def of_run(cls, calls: Iterable[Call]) -> Recorder:
+    def of_run(cls, calls: Iterable[BlockCall]) -> Recorder:
         """One that knows the calls of a recorded run."""
         recorder = cls()
         for call in calls:
@@ -149,9 +149,9 @@ def _named_arguments(block: mx.gluon.Block, inputs: tuple) -> dict[tuple[str, in
     """See :class:`Scope`. The states of a cell are numbered, if there are several."""
     _, *parameters = inspect.signature(block.hybrid_forward).parameters.values()   # the first one is F
     names = {}
-    for given, parameter in zip(inputs, parameters):
+    for value, parameter in zip(inputs, parameters):
         if parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD:
-            symbols = list(_symbols(given))
+            symbols = list(_symbols(value))
             for number, symbol in enumerate(symbols, 1):
                 output, index = re.fullmatch(r"(.*?)(?:_output(\d*))?", symbol.list_outputs()[0]).groups()
                 names[output, int(index or 0)] = parameter.name if len(symbols) == 1 else f"{parameter.name}{number}"
@@ -185,17 +185,17 @@ def _symbols(values: object) -> Iterator[mx.sym.Symbol]:
 
 
 def tree_of(graph: Graph, recorder: Recorder | None, parameters: set[str], forms: dict[Node, Form]) -> Scope:
-    """The scopes of a graph. ``parameters``: the names of its parameters and states."""
+    """The scopes of a graph. ``parameters`` are the names of its parameters and states."""
     root = Scope("net", "Net")
-    known, readers = {}, graph.readers()
+    scope_of, readers = {}, graph.readers()
     paths = _paths(graph, recorder, readers)
     for node in filter(forms.get, graph.nodes()):
         scope = root
         for step in paths[node]:
-            if (scope, step) not in known:
-                known[scope, step] = step if isinstance(step, Scope) else Scope(*step)
-                scope.items.append(known[scope, step])
-            scope = known[scope, step]
+            if (scope, step) not in scope_of:
+                scope_of[scope, step] = step if isinstance(step, Scope) else Scope(*step)
+                scope.items.append(scope_of[scope, step])
+            scope = scope_of[scope, step]
         scope.items.append(node)
     _join_calls(root, parameters, forms)
     _dissolve_impossible(root, readers, parameters)

@@ -6,9 +6,9 @@ import collections
 import itertools
 import re
 
-from .blocks import BUFFER, IDENTITY, NAMES, PARAMETER, SEQUENTIAL, Block, Item, Module
+from .blocks import BUFFER, IDENTITY, NAMES, PARAMETER, SEQUENTIAL, CompositeModule, Item, Module
 from .classes import Class
-from .registry import plain, snippets, usually
+from .converters import plain, snippets, usually
 
 WIDTH = 100
 LONGEST_NESTED = 60   # characters of an expression inside of another one
@@ -28,8 +28,9 @@ SHORTER = [(re.compile(pattern), shorter) for pattern, shorter in (   # the same
 TOKEN = re.compile(r"{(\d+)}")   # A text reads inputs by such numbers.
 
 
-def net_source(net: Block, classes: list[Class], inputs: list[str], docstring: str, functions: list[str]) -> str:
-    """The text of net.py, with numbers of float32 marked as such; see :class:`.registry.Single`.
+def net_source(net: CompositeModule, classes: list[Class], inputs: list[str], docstring: str,
+               functions: list[str]) -> str:
+    """The text of net.py, with numbers of float32 marked as such; see :class:`~gluonops.export.operators.forms.Single`.
 
     - ``inputs``: the names of the net's inputs.
     - ``functions``: sources that come behind the classes; some may be empty.
@@ -62,12 +63,12 @@ def groups_source(pairs: dict[str, tuple[float, float] | None]) -> str:
 
 def _used_snippets(body: str) -> list[str]:
     """The sources of what a text uses, and of what these use."""
-    found, words = [], set(re.findall(r"\w+", body))
+    used, words = [], set(re.findall(r"\w+", body))
     for name, text in reversed(snippets().items()):   # a snippet uses those in front of it
         if name in words and f"def {name}(" not in body and name != "load":
-            found.insert(0, text)
+            used.insert(0, text)
             words.update(re.findall(r"\w+", text))
-    return found
+    return used
 
 
 def _class_source(owner: Class, inputs: list[str] | None) -> str:
@@ -88,7 +89,7 @@ def _class_source(owner: Class, inputs: list[str] | None) -> str:
     return "\n".join([*lines, *_wrapped(_forward(block, names), 8)])
 
 
-def _names_of_inputs(block: Block) -> list[str]:
+def _names_of_inputs(block: CompositeModule) -> list[str]:
     """Those of Gluon's where it has some: of a block with one input, it is x."""
     if len(block.inputs) == 1:
         return ["x"]
@@ -167,7 +168,7 @@ def _filled(pieces: list[str], numbers: list[tuple[int, int]], name: str) -> str
     return "".join(itertools.chain(*itertools.zip_longest(pieces, texts, fillvalue="")))
 
 
-def _forward(block: Block, names: list[str]) -> list[str]:
+def _forward(block: CompositeModule, names: list[str]) -> list[str]:
     """The lines of a ``forward``: expressions are put into those that read them, and ``x`` is used again.
 
     ``names``: of the inputs.
@@ -220,7 +221,7 @@ def _looped(statements: list) -> list:
     return [statement for statement in looped if dropped.isdisjoint(statement[0])]
 
 
-def _statements(block: Block) -> list[tuple[list[int], str, dict[int, list[str]]]]:
+def _statements(block: CompositeModule) -> list[tuple[list[int], str, dict[int, list[str]]]]:
     """(variables, expression, what to call variables) of each statement; the last one returns.
 
     Variables are numbers, and ``{number}`` in an expression. One that several steps read is called like its module.

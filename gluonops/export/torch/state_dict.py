@@ -23,7 +23,7 @@ Expected = Mapping[str, tuple[str, tuple[int, ...]]]   # name -> type and shape
 def read(where: str, path: str | os.PathLike) -> dict[str, np.ndarray]:
     """The arrays of a file by name: of a ``.safetensors`` file, a ``state_dict``, or a checkpoint that has one inside.
 
-    Only weights are loaded, no code. An OpError if the file is missing or damaged, or has no weights.
+    Only weights are loaded, no code. An OpError is raised if the file is missing or damaged, or has no weights.
     """
     check_name(where, path)
     path = os.fspath(path)
@@ -59,31 +59,32 @@ def _of_torch(where: str, path: str) -> Any:
 
 
 def _inside(where: str, path: str, content: Any) -> Mapping[str, Any]:
-    """The weights in what a file has. An OpError if there are none."""
+    """The weights in what a file has. An OpError is raised if there are none."""
     for name in INSIDE:
         if isinstance(content, Mapping) and isinstance(content.get(name), Mapping):
             return _inside(where, path, content[name])
     is_weights = isinstance(content, Mapping) and any(hasattr(value, "shape") for value in content.values())
     if is_weights:
         return content
-    found = f"the entries {listed(map(str, content))}" if isinstance(content, Mapping) else type(content).__name__
-    raise OpError(where, f"{path} has {found}; expected a state_dict, or one under "
+    is_mapping = isinstance(content, Mapping)
+    contained = f"the entries {listed(map(str, content))}" if is_mapping else type(content).__name__
+    raise OpError(where, f"{path} has {contained}; expected a state_dict, or one under "
                   f"{' or '.join(map(repr, INSIDE[:2]))}", SAVE)
 
 
-def fitted(where: str, path: str | os.PathLike, folder: str | os.PathLike, given: Mapping[str, np.ndarray],
+def fitted(where: str, path: str | os.PathLike, folder: str | os.PathLike, entries: Mapping[str, np.ndarray],
            expected: Expected, constants: Collection[str]) -> dict[str, np.ndarray]:
     """The given arrays by the names of ``expected``, in its types. The arrays of constants are left out.
 
     What stands in front of all names, such as ``module.`` of DataParallel, is taken away. One OpError lists the names
     and shapes that do not fit, and another one the weights that are not finite.
     """
-    around = _around(given, expected)
-    found = {name[len(around):]: value for name, value in given.items() if name.startswith(around)}
-    missing = [f"{name} {shape}" for name, (_, shape) in expected.items() if name not in found]
-    others = [f"{name} {found[name].shape} where {shape} is expected" for name, (_, shape) in expected.items()
-              if name in found and found[name].shape != shape]
-    surplus = [name for name in given if not name.startswith(around)
+    around = _around(entries, expected)
+    weights = {name[len(around):]: value for name, value in entries.items() if name.startswith(around)}
+    missing = [f"{name} {shape}" for name, (_, shape) in expected.items() if name not in weights]
+    others = [f"{name} {weights[name].shape} where {shape} is expected" for name, (_, shape) in expected.items()
+              if name in weights and weights[name].shape != shape]
+    surplus = [name for name in entries if not name.startswith(around)
                or (name[len(around):] not in expected and name[len(around):] not in constants)]
     kinds = {"it lacks": missing, "it has other shapes:": others, "the net does not have its": surplus}
     faults = [f"{words} {listed(names)}" for words, names in kinds.items() if names]
@@ -91,7 +92,7 @@ def fitted(where: str, path: str | os.PathLike, folder: str | os.PathLike, given
         raise OpError(where, f"{os.fspath(path)} does not fit {os.fspath(folder)}: {'; '.join(faults)}. Nothing was "
                       "written", "Pass the weights of the net in this folder. If you have changed its layers in "
                       "net.py, change them in MXNet, and export that net first")
-    arrays = {name: found[name].astype(dtype) for name, (dtype, _) in expected.items()}
+    arrays = {name: weights[name].astype(dtype) for name, (dtype, _) in expected.items()}
     infinite = [name for name, value in arrays.items() if value.dtype.kind == "f" and not np.isfinite(value).all()]
     if infinite:
         raise OpError(where, f"{os.fspath(path)} has numbers that are not finite in {listed(infinite)}. Nothing was "
@@ -99,10 +100,10 @@ def fitted(where: str, path: str | os.PathLike, folder: str | os.PathLike, given
     return arrays
 
 
-def _around(given: Collection[str], names: Collection[str]) -> str:
+def _around(entries: Collection[str], names: Collection[str]) -> str:
     """What stands in front of most names: nothing where as many fit as they are."""
-    counts = collections.Counter({"": sum(name in names for name in given)})
-    for name in given:
+    counts = collections.Counter({"": sum(name in names for name in entries)})
+    for name in entries:
         parts = name.split(".")
         for depth in range(1, len(parts)):
             if ".".join(parts[depth:]) in names:

@@ -76,18 +76,18 @@ class Step:
     def parted(self, arrays: list[np.ndarray], outputs: int) -> list[np.ndarray]:
         """MXNet's results in the order of this one's."""
         gradients = dict(zip(self.vectors, arrays[outputs:]))
-        found = []
+        parts = []
         for key in self.parameters:
             name = self._port.keys[key]
             if name in self._parts:
                 _, begin, shape = self._parts[name]
-                found.append(gradients[self._parts[name].vector][begin:begin + math.prod(shape)].reshape(shape))
+                parts.append(gradients[self._parts[name].vector][begin:begin + math.prod(shape)].reshape(shape))
             else:
-                found.append(gradients[name])
-        found += [gradients[name] for name in self._inputs]
+                parts.append(gradients[name])
+        parts += [gradients[name] for name in self._inputs]
         states = arrays[outputs + len(self.vectors):]
         self._theirs = dict(zip(self.states, states))   # of the last run
-        return [*arrays[:outputs], *found, *states]
+        return [*arrays[:outputs], *parts, *states]
 
     def in_double(self, values: Values) -> list[np.ndarray] | None:
         """The same in float64; None if the source has a type that does not allow it."""
@@ -191,7 +191,7 @@ def array_of(tensor: torch.Tensor) -> np.ndarray:
 
 
 def tensors_of(net: Any, arrays: list) -> list[torch.Tensor]:
-    """The outputs of a net. An OpError if it fails."""
+    """The outputs of a net. An OpError is raised if it fails."""
     with explained():
         outputs = net(*arrays)
     return list(outputs) if isinstance(outputs, (tuple, list)) else [outputs]

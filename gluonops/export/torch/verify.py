@@ -31,7 +31,7 @@ if importing.is_imported():
     from ..compare import Difference, Differs, InDouble, Result, check_comparable, differences, in_range
     from ..draws import Values, smooth_inputs
     from ..jumps import has_jumps
-    from ..quantization.layers import steady
+    from ..quantization.quantizable import steady
     from ..sides import AtJumps, InMXNet, Obstacle
     from ..tolerance import differs
     from .reference import Reference
@@ -81,7 +81,7 @@ class Comparison:
         self._compare_layers()
         theirs = InMXNet(self._model, self._model.graph.outputs if self._port.is_trained else None)
         result = self._evaluated(theirs)
-        found, shapes = result.differences, {**self._shapes, **self._port.shapes}
+        differences, shapes = result.differences, {**self._shapes, **self._port.shapes}
         others = shapes if shapes.keys() <= self._port.shapes.keys() else self._shapes
         if has_jumps(self._model.graph):
             with contextlib.suppress(_NoNumber):
@@ -91,7 +91,7 @@ class Comparison:
             result = self._checked(EVALUATION, theirs, self._evaluate, others)
         gradients = [one for one in trained.differences if one.output.startswith(GRADIENT)] if trained else []
         return ({**self._recorded(result, EVALUATION, len(theirs.entries)), **record},
-                [*found, *sorted(gradients, key=lambda one: -one.relative)[:1]])
+                [*differences, *sorted(gradients, key=lambda one: -one.relative)[:1]])
 
     def _compare_layers(self) -> None:
         """Compare the last layers in front of outputs that jump."""
@@ -136,7 +136,7 @@ class Comparison:
             warnings.warn("only evaluation mode was compared with MXNet: in training mode torch refuses "
                           f"{refused!r}, a batch norm of one number per channel", ExportWarning, stacklevel=STACK + 3)
         mode = EVALUATION if refused else TRAINING
-        readers = {node.name: found for node, found in model.graph.readers().items()}
+        readers = {node.name: reading for node, reading in model.graph.readers().items()}
         parts = packed_parts(model.graph, known_shapes(model.graph, model.shapes(shapes)), model.parameters)
         inputs = [name for name in smooth_inputs(model, shapes) if name in self._port.inputs]
         step = Step(self._net, self._port, parts, readers, inputs, mode == TRAINING)
@@ -250,10 +250,10 @@ def single_numbers(model: ExportedModel, shapes: Shapes) -> str:
 
 
 def check_shapes(folder: pathlib.Path, inputs: Shapes, outputs: list[tuple[int, ...]]) -> None:
-    """Run the net in a folder, in a process without MXNet. An OpError if its outputs have other shapes."""
+    """Run the net in a folder, in a process without MXNet. An OpError is raised if its outputs have other shapes."""
     with torch.no_grad(), explained():
-        found = tensors_of(load(folder).load().eval(), [torch.zeros(shape) for shape in inputs.values()])
-    shapes = [tuple(output.shape) for output in found]
+        returned = tensors_of(load(folder).load().eval(), [torch.zeros(shape) for shape in inputs.values()])
+    shapes = [tuple(output.shape) for output in returned]
     if shapes != outputs:
         raise OpError(WHERE, f"the outputs have the shapes {shapes}; expected {outputs}",
                       "Report it with the net; nothing was written")

@@ -23,21 +23,21 @@ from ...io.files import check_name, check_writable, made_folder, replace
 from ...runtime import importing
 from ...version import __version__
 from ..graph import Graph, Node
-from ..labels import example_shape
 from ..model import ExportedModel
 from ..operators import traits_of
 from ..operators.attributes import attributes_of
 from ..operators.forms import Form
 from ..operators.normalization import COUNTER
 from ..sizes import DataShape, Shapes, Sizes, known_shapes
+from ..training_parts import example_shape
 from ..warning import ExportWarning
-from . import fixed, losses, origin  # noqa: F401  (each but origin fills the table)
+from . import fixed, loss_functions, origin  # noqa: F401  (each but origin fills the table)
 from .blocks import IMPORTED
 from .build import Builder
 from .classes import classes_of
-from .images import images_source
+from .converters import WHERE, TorchCall, plain, refusal, snippets
+from .image_functions import images_source
 from .prepare import join, prepared, with_constants
-from .registry import WHERE, Call, plain, refusal, snippets
 from .repeats import group_repeats
 from .scopes import Recorder, tree_of
 from .source import groups_source, net_source
@@ -282,10 +282,10 @@ def _read(net: mx.gluon.HybridBlock | str | os.PathLike, data_shape: DataShape |
 
 
 def _label_shapes(model: ExportedModel) -> Shapes:
-    """The shapes of the labels, which follow from those of the other inputs. An OpError if one does not."""
+    """The shapes of the labels, which follow from those of the other inputs. An OpError is raised if one does not."""
     shapes = {node.name: shape for (node, _), shape in known_shapes(model.graph, model.shapes()).items()}
-    known = model.labels()
-    names = [name for name in model.graph.variables() if name in known]
+    label_names = model.labels()
+    names = [name for name in model.graph.variables() if name in label_names]
     for name in names:
         if name not in shapes:
             example = example_shape(model.graph, name, next(iter(model.inputs.values()), (1,))[0])
@@ -298,7 +298,7 @@ def _label_shapes(model: ExportedModel) -> Shapes:
 def _forms(model: ExportedModel, own: Collection[str]) -> tuple[dict[Node, Form], Shapes]:
     """What each node is in torch, and the shapes of the inputs with which it is compared.
 
-    Nodes that torch computes as one are joined in place. ``own``: the types of the net's inputs
+    Nodes that torch computes as one are joined in place. ``own`` are the types of the net's inputs
     and parameters.
     """
     graph, values = model.graph, model.parameters
@@ -308,7 +308,7 @@ def _forms(model: ExportedModel, own: Collection[str]) -> tuple[dict[Node, Form]
     forms = {}
     for node in graph.nodes():
         if not node.is_variable:
-            form = Call(node, sizes, free, own).form()
+            form = TorchCall(node, sizes, free, own).form()
             is_stored = all(node.source(position).name in values for position in form.state.values())
             if not is_stored and form.text is None:
                 raise refusal(node, "computes a parameter; expected one that is stored")
@@ -393,14 +393,15 @@ def _training(net: object, graph: Graph, parameters: Shapes) -> tuple[set[str], 
     states = {source.name for node in graph.nodes() if traits_of(node).uses_statistics or node.op == COUNTER
               for source, _ in node.inputs[first.get(node.op, 3):]}
     if not isinstance(net, (str, os.PathLike)):
-        found = {name: (parameter.lr_mult, parameter.wd_mult) for name, parameter in net.collect_params().items()
-                 if parameter.grad_req != "null"}
+        multipliers = {name: (parameter.lr_mult, parameter.wd_mult) for name, parameter in net.collect_params().items()
+                       if parameter.grad_req != "null"}
     else:
-        found = {node.name: (node.attrs.get("__lr_mult__", 1), node.attrs.get("__wd_mult__", 1))
-                 for node in graph.nodes() if node.is_variable
-                 and not node.attrs.get("__init__", "").lower().lstrip('["').startswith("constant_")}   # Gluon's
-    known = parameters.keys() - states - _fixed_gammas(graph)
-    return known - found.keys(), {name: tuple(map(float, found[name])) for name in known & found.keys()}
+        multipliers = {node.name: (node.attrs.get("__lr_mult__", 1), node.attrs.get("__wd_mult__", 1))
+                       for node in graph.nodes() if node.is_variable
+                       and not node.attrs.get("__init__", "").lower().lstrip('["').startswith("constant_")}   # Gluon's
+    trained = parameters.keys() - states - _fixed_gammas(graph)
+    used = {name: tuple(map(float, multipliers[name])) for name in trained & multipliers.keys()}
+    return trained - multipliers.keys(), used
 
 
 def _arguments(names: Iterable[str]) -> list[str]:

@@ -193,4 +193,4 @@ class TestRecords:
     def test_repairs(self, tmp_path, rng, label, reason):
         make_records(tmp_path, rng, [np.float32([2, 5]), np.float32(label), np.float32([2, 5])])
         with pytest.warns(RepairWarning, match="train.rec, record 6, object 0"):
-            assert detection("rec", tmp_path, classes=NAMES).repairs.found[reason].count == 1
+            assert detection("rec", tmp_path, classes=NAMES).repairs.noted[reason].count == 1

@@ -53,7 +53,7 @@ class TestYolo:
         path.write_text(f"0 0.5 0.5 0.5 0.5\n\n{line}\n")
         with pytest.warns(RepairWarning, match=f"{path}, line 3"):
             found = detection("yolo", tmp_path)
-        assert found.repairs.found[reason] == (1, (f"{path}, line 3",))
+        assert found.repairs.noted[reason] == (1, (f"{path}, line 3",))
         expected = np.zeros((0, 6)) if box is None else [[*box, 1, 0]]
         np.testing.assert_allclose(found.label(0)[1:], expected, atol=1e-4)
         if reason == "rounded":

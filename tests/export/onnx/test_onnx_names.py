@@ -8,7 +8,7 @@ import numpy as np
 import onnx_oracle
 import pytest
 from gluonops.backends import native
-from gluonops.export.onnx.model import CONVERTERS
+from gluonops.export.onnx.builder import CONVERTERS
 from mxnet.gluon import nn
 
 LOSS_HEADS = {"LogisticRegressionOutput", "SoftmaxOutput"}   # they become what they predict

@@ -6,7 +6,7 @@ import onnx_oracle
 import pytest
 import test_onnx_detection
 import test_onnx_sequences
-from gluonops.export.onnx.model import CONVERTERS
+from gluonops.export.onnx.builder import CONVERTERS
 from mxnet import gluon
 from onnx_oracle import IMAGE, case
 

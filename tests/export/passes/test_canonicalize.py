@@ -5,7 +5,7 @@ import pytest
 from gluonops.backends import native
 from gluonops.export import ExportedModel, passes
 from gluonops.export.graph import Graph
-from gluonops.export.onnx.model import CONVERTERS
+from gluonops.export.onnx.builder import CONVERTERS
 
 
 def emitted(backend, build):

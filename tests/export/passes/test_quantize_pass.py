@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from gluonops.export import ExportedModel, passes
 from gluonops.export.quantization.calibration import Statistics
-from gluonops.export.quantization.layers import layers_of
+from gluonops.export.quantization.quantizable import layers_of
 from gluonops.export.quantization.running import relative_error, run, simulated
 from gluonops.runtime import processor
 from mxnet.gluon import nn

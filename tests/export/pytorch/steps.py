@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from gluonops.export.draws import drawn
 from gluonops.export.torch import verify, write
+from gluonops.export.torch.converters import plain
 from gluonops.export.torch.reference import head_gradient
-from gluonops.export.torch.registry import plain
 from in_double import MOMENTUM, Reference
 
 # The largest difference of outputs, gradients, and parameters after the steps, of the largest number of each.

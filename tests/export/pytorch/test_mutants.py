@@ -3,7 +3,7 @@ import gluonops as gops
 import mxnet as mx
 import pytest
 from gluonops.export.operators.forms import Form
-from gluonops.export.torch.registry import CONVERTERS
+from gluonops.export.torch.converters import CONVERTERS
 from mxnet.gluon import nn
 
 torch = pytest.importorskip("torch")

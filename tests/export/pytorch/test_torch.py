@@ -11,7 +11,7 @@ import mxnet as mx
 import numpy as np
 import pytest
 from gluonops.commands import cli
-from gluonops.export.torch.registry import CONVERTERS
+from gluonops.export.torch.converters import CONVERTERS
 from mxnet import gluon
 from mxnet.gluon import nn
 

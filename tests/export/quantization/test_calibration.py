@@ -11,7 +11,7 @@ from gluonops.export.quantization.calibration import (
     magnitude_histogram,
     percentile_bins,
 )
-from gluonops.export.quantization.layers import (
+from gluonops.export.quantization.quantizable import (
     ALL,
     SAFE,
     layers_of,

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from gluonops.export import ExportedModel
-from gluonops.export.quantization.layers import tensor_names
+from gluonops.export.quantization.quantizable import tensor_names
 from gluonops.runtime import processor
 from mxnet.gluon import nn
 from onnx import numpy_helper

@@ -17,13 +17,13 @@ from .canonical import canonicalize_graph
 from .cut import cut
 from .floats import Rounded, to_floats, values_of
 from .graph import Graph
-from .labels import independent_part, labels
 from .locate import SYMBOL, check_epoch, newest_epoch, paths_of, without_graph
 from .metadata import read_metadata
 from .operators.admission import admit
 from .operators.eight_bits import is_of_8_bits
 from .parameters import listed, of_layers, renamed_states, without_tags
 from .sizes import Arrays, DataShape, Shapes, input_shapes, mismatch_reason, type_mismatch
+from .training_parts import independent_part, labels
 from .warning import ExportWarning
 
 load_arrays = params.load_arrays if importing.is_imported() else params.read
@@ -33,9 +33,9 @@ def load(where: str, prefix: str, epoch: int | None = None,
          outputs: Iterable[str] = ()) -> tuple[Graph, Arrays, int]:
     """Read ``prefix-symbol.json`` and ``prefix-NNNN.params``; the highest number if ``epoch`` is None.
 
-    ``outputs``: the nodes that the graph is cut at; without them it is read as a whole.
-    Returns the canonical graph, the parameters and states, and the epoch. An ExportWarning names values that nothing
-    reads, or that have another name. An OpError if a file is missing or damaged, or the two do not fit together.
+    ``outputs`` are the nodes that the graph is cut at; without them it is read as a whole. Returns the canonical graph,
+    the parameters and states, and the epoch. An ExportWarning names values that nothing reads, or that have another
+    name. An OpError is raised if a file is missing or damaged, or the two do not fit together.
     """
     graph, rounded = read_graph(where, f"{prefix}{SYMBOL}", outputs)
     of_whole = Graph.read(where, f"{prefix}{SYMBOL}").variables() if outputs else ()
@@ -69,7 +69,9 @@ def load(where: str, prefix: str, epoch: int | None = None,
 
 
 def read_graph(where: str, path: str, outputs: Iterable[str] = ()) -> tuple[Graph, dict[str, Rounded]]:
-    """Read symbol JSON, and cut it at the outputs, if some are named. An OpError if the file is missing or damaged.
+    """Read symbol JSON, and cut it at the outputs, if some are named.
+
+    An OpError is raised if the file is missing or damaged.
 
     Returns the graph, of floats if MXNet's ``quantize_net`` has written it, and the parameters that have to be computed
     for that.
@@ -113,8 +115,8 @@ def _check_values(where: str, graph: Graph, values: Arrays, json_name: str, path
     with naming(json_name):   # MXNet may refuse the graph
         states = graph.symbol().list_auxiliary_states() if importing.is_imported() else ()
     inputs = read_metadata(graph).get("inputs", {})
-    variables, known = graph.variables(), {*values, *labels(graph)}
-    without_value = [name for name in variables if name not in known]
+    variables, with_value = graph.variables(), {*values, *labels(graph)}
+    without_value = [name for name in variables if name not in with_value]
     if inputs:
         missing = [name for name in without_value if name not in inputs]
     else:
@@ -139,7 +141,10 @@ def _check_values(where: str, graph: Graph, values: Arrays, json_name: str, path
 
 
 def misfit(graph: Graph, shapes: Shapes, names: set[str]) -> str | None:
-    """Why variables cannot have these shapes; None if they can. ``names``: the labels, which may have any that fit."""
+    """Why variables cannot have these shapes; None if they can.
+
+    ``names`` are the labels, which may have any that fit.
+    """
     reason = mismatch_reason(graph, shapes)
     if not reason or names <= shapes.keys():
         return reason
@@ -177,15 +182,15 @@ def check_digest(where: str, graph: Graph, values: Arrays, epoch: int, path: str
 def shapes_of_inputs(where: str, graph: Graph, values: Arrays, stored: Shapes, data_shape: DataShape | None) -> Shapes:
     """The shapes of the inputs: those in ``data_shape``, and for the others those that the file has ``stored``.
 
-    ``data_shape``: the shape of the only input, whatever its name is, or those of some inputs by name. An OpError
+    ``data_shape`` is the shape of the only input, whatever its name is, or those of some inputs by name. An OpError
     if it names an input that does not exist, or the shape of an input is unknown.
     """
     inputs = [name for name in graph.variables() if name not in values]
-    known = labels(graph, values)
-    wanted = [name for name in inputs if name not in known]
-    given = _given_shapes(where, inputs, wanted, data_shape)
+    label_names = labels(graph, values)
+    wanted = [name for name in inputs if name not in label_names]
+    typed = _given_shapes(where, inputs, wanted, data_shape)
     shapes = {name: shape for name, shape in stored.items() if name in inputs}
-    shapes.update(given)
+    shapes.update(typed)
     missing = [name for name in wanted if name not in shapes]
     if missing:
         raise OpError(where, f"the shape of the input {missing[0]} is not known", "Pass data_shape, or --data-shape")

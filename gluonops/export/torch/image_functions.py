@@ -10,7 +10,7 @@ from ..metadata import classes_of
 from ..model import ExportedModel
 from ..operators.forms import number
 from ..preprocessing import Preprocessing
-from .registry import WHERE
+from .converters import WHERE
 from .source import WIDTH, snippets
 
 DETECT = 0.25   # the least score, unless the net leaves out higher ones

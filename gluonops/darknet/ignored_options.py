@@ -1,7 +1,8 @@
-"""Options that have no effect on inference, and what tells AlexeyAB's Darknet from pjreddie's.
+"""Lists the options that have no effect on inference, and those that only AlexeyAB's Darknet knows.
 
-The builder reads the options that change what a network computes. It ignores the ones listed here, because they only
-concern training, speed, display or tracking. Any other option is refused.
+The builder reads the options that change what a network computes. It ignores the options listed here, because they only
+concern training, speed, display or tracking. Any other option is an error. A cfg with an option that only AlexeyAB's
+program knows is taken as his.
 
 Source: the functions ``parse_*`` in ``src/parser.c``.
 """
@@ -76,8 +77,8 @@ _ACTIVATIONS = ("gelu", "hard_mish", "mish", "relu6", "swish")
 def dialect_of(sections: Sequence[Section]) -> str:
     """The program that a cfg is for.
 
-    Returns 'alexeyab' if the cfg has a section, an option or an activation that only AlexeyAB's program knows.
-    Otherwise 'pjreddie': the cfg can be for either.
+    It is 'alexeyab' if the cfg has a section, an option or an activation that only AlexeyAB's program knows. Any other
+    cfg can be for either program, and the result is 'pjreddie'.
     """
     return "alexeyab" if any(_is_alexeyabs(section) for section in sections) else "pjreddie"
 

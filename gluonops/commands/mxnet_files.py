@@ -18,25 +18,25 @@ MOST_SHOWN = 3   # of the nodes in the last note; --json has all of them
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do what ``args.action`` says. Return the exit code: 1 if ``check`` finds something."""
-    found = []
+    """Run the action ``args.action``. The exit code is 1 if ``check`` finds a problem, and 0 otherwise."""
+    problems = []
     if args.action == "convert":
         make_folder("files", args.target)
         written = files.convert(args.path, args.target, args.epoch)
         print(json.dumps({"written": written}) if args.json else written)
     elif args.action == "check":
-        found = files.check(args.path, args.epoch)
+        problems = files.check(args.path, args.epoch)
         outlook = _outlook(args)
-        print(json.dumps({"problems": found, **outlook}, indent=2) if args.json else "\n".join(
-            [*(found or ["nothing is wrong"]), *_notes(outlook)]))
+        print(json.dumps({"problems": problems, **outlook}, indent=2) if args.json else "\n".join(
+            [*(problems or ["nothing is wrong"]), *_notes(outlook)]))
     else:
         content = files.describe(args.path, args.epoch)
         print(json.dumps(content, indent=2) if args.json else "\n".join(_lines(content)))
-    return 1 if found else 0
+    return 1 if problems else 0
 
 
 def _outlook(args: argparse.Namespace) -> dict[str, list[str]]:
-    """What an export will need of a net; nothing of other files."""
+    """What an export needs to know about a net. It is empty for other files."""
     if kind_of(args.path) != NET:
         return {}
     content = files.describe(args.path, args.epoch)
@@ -44,13 +44,13 @@ def _outlook(args: argparse.Namespace) -> dict[str, list[str]]:
 
 
 def _notes(outlook: dict[str, list[str]]) -> list[str]:
-    """What an export will need, in words."""
-    return [f"note: {NOTES[name]} {listed(found, MOST_SHOWN if name == 'cut_at' else MOST_NAMES)}"
-            for name, found in outlook.items() if found]
+    """What an export needs to know about a net, in words."""
+    return [f"note: {NOTES[name]} {listed(names, MOST_SHOWN if name == 'cut_at' else MOST_NAMES)}"
+            for name, names in outlook.items() if names]
 
 
 def _lines(content: dict[str, Any]) -> list[str]:
-    """The lines for a terminal: a fact in each, then the arrays."""
+    """The lines for a terminal: first a line for each fact, and then the arrays."""
     arrays = content.pop("arrays", [])
     lines = [f"{name:<16}{_text(value)}" for name, value in content.items() if value != []]
     if arrays:

@@ -1,4 +1,4 @@
-"""Writes files that programs without MXNet read: safetensors, folders of NumPy's arrays, and of pictures."""
+"""Writes files for programs without MXNet: safetensors, folders of NumPy's arrays, and folders of pictures."""
 from __future__ import annotations
 
 import csv
@@ -34,11 +34,13 @@ def convert(source: str | os.PathLike, target: str | os.PathLike, epoch: int | N
     source : str or os.PathLike
         A net, or a file that ends in ``.params`` or ``.rec``.
     target : str or os.PathLike
-        - ``NAME.safetensors``: the arrays, without ``arg:`` and ``aux:`` in front of their names. The metadata name
-          the auxiliary states. It needs the package safetensors.
+        The ending selects the format:
+
+        - ``NAME.safetensors``: the arrays, without ``arg:`` and ``aux:`` in front of their names. The metadata have the
+          names of the auxiliary states. The package safetensors is needed.
         - ``NAME.params``: the arrays as MXNet 1.9.1 writes them, from any older format.
-        - else a new folder: a ``.npy`` file for each array, whose name is quoted as in a URL, and of a net its
-          ``symbol.json``; or of records a file for each, and ``records.csv`` with numbers and labels.
+        - Any other name is a new folder. It gets a ``.npy`` file for each array, whose name is quoted as in a URL, and
+          the ``symbol.json`` of a net. Of records it gets a file for each, and ``records.csv`` with numbers and labels.
     epoch : int, optional
         Of a net: the number of its parameter file. The default is the highest one.
 

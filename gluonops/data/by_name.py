@@ -24,8 +24,8 @@ def detection(name: str, root: Optional[Path] = None, split: str = "train", **op
     area and pictures that cannot be read are left out. A RepairWarning counts what was changed, and the data set's
     ``repairs`` has it. docs/fine_tuning.md lists the repairs.
 
-    An OpError if there is no such data set, a folder or file is missing, something is no label at all (the message
-    gives its file and line), or a package is not installed.
+    An OpError is raised if there is no such data set, a folder or file is missing, something is no label at all (the
+    message gives its file and line), or a package is not installed.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def classification(name: str, root: Optional[Path] = None, split: str = "train",
 def recognize(path: Optional[Path], task: Optional[str] = None) -> formats.Format:
     """The format of a data set, as the layout of its folder tells it. Its ``name`` is what the other functions take.
 
-    An OpError if there is no such folder, no format has its layout, or the format is for the other task.
+    An OpError is raised if there is no such folder, no format has its layout, or the format is for the other task.
 
     Parameters
     ----------
@@ -111,25 +111,25 @@ def recognize(path: Optional[Path], task: Optional[str] = None) -> formats.Forma
     path = os.path.expanduser(os.fspath(path))
     if not os.path.exists(path):
         raise OpError(where, f"there is no folder {path}", "Pass the folder of a data set")
-    found = [entry for entry in formats.FORMATS if _has_layout(entry, path)] or _of_classes(path)
-    if not found:
+    matching = [entry for entry in formats.FORMATS if _has_layout(entry, path)] or _of_classes(path)
+    if not matching:
         if os.path.isfile(path):
             endings = dict.fromkeys(ending for entry in formats.FORMATS for ending in entry.endings)
             raise OpError(where, f"{path} is a file; expected a folder, or a file that ends in {', '.join(endings)}",
                           "Pass the folder of the data set")
         raise _unknown(where, path)
-    fitting = [entry for entry in found if entry in entries] or [
+    fitting = [entry for entry in matching if entry in entries] or [
         entry for entry in _of_classes(path) if entry in entries]
     if not fitting:
-        raise OpError(where, f"{path} has the layout {found[0].name}, which is for {found[0].task}; expected one for "
-                      f"{task}", f"Run: gluonops train {path}")
+        raise OpError(where, f"{path} has the layout {matching[0].name}, which is for {matching[0].task}; expected one "
+                      f"for {task}", f"Run: gluonops train {path}")
     if len(fitting) > 1 and fitting[0].name == fitting[-1].name:   # RecordIO has both kinds of labels
         return fitting[0 if has_boxes(path) else -1]
     return fitting[0]
 
 
 def _unknown(where: str, path: str) -> OpError:
-    """The error for a folder that has no layout. A folder in it may have one."""
+    """The error for a folder that has no known layout. If a folder inside it has one, the error says so."""
     error = layouts.unknown(where, path, "one of the layouts in docs/fine_tuning.md")
     for name in layouts.entries(path)[1]:
         inner = os.path.join(path, name)
@@ -142,16 +142,16 @@ def _unknown(where: str, path: str) -> OpError:
 def _has_layout(entry: formats.Format, path: str) -> bool:
     if os.path.isfile(path):
         return bool(entry.endings) and path.lower().endswith(entry.endings)
-    return any(_is_meant(found) for mark in entry.marks for found in layouts.matching(path, mark))
+    return any(_is_meant(path_found) for mark in entry.marks for path_found in layouts.matching(path, mark))
 
 
 def _is_meant(path: str) -> bool:
-    """Whether a path that matches a mark is what is meant: not every YAML file names classes."""
+    """Whether a path that matches a mark really marks the format. A YAML file does so only if it names classes."""
     return is_data_yaml(path) if path.lower().endswith((".yaml", ".yml")) else True
 
 
 def _of_classes(path: str) -> list[formats.Format]:
-    """The format of a folder that has two or more folders of pictures: one for each class."""
+    """The format of a folder that has two or more folders of pictures, which are taken as classes."""
     names = layouts.class_folders(path)
     if sum(bool(layouts.pictures_in(os.path.join(path, name))) for name in names) < 2:
         return []
@@ -159,7 +159,7 @@ def _of_classes(path: str) -> list[formats.Format]:
 
 
 def read(task: str, name: str, root: Optional[Path], split: str, **options) -> gluon.data.Dataset:
-    """As :func:`detection` or :func:`classification`, but without the warning."""
+    """Return what :func:`detection` or :func:`classification` returns, without the warning about repairs."""
     where = f"data.{task}"
     entry = next((entry for entry in formats.FORMATS if (entry.task, entry.name) == (task, name)), None)
     if entry is None:

@@ -115,7 +115,7 @@ def with_corrected_biases(model: ExportedModel, names: Container[str], means: di
     is subtracted from the bias (Nagel et al. 2019, "Data-Free Quantization Through Weight Equalization and Bias
     Correction", section 4.2). A layer without a bias gets one.
 
-    ``names``: those of the layers. ``means``: of the channels of tensors, by MXNet's names; see
+    ``names`` are those of the layers. ``means``: of the channels of tensors, by MXNet's names; see
     :class:`.calibration.Statistics`. ``levels``: as :func:`quantized_weight` takes them.
     """
     model = model.copy()

@@ -36,8 +36,8 @@ class MaxPool(EitherModeBlock):
         - **data**: (B, C, H, W).
 
     Outputs:
-        - **out**: (B, C, (H + padding - size) // stride + 1, likewise for W). With the default size and stride that is
-          half of the input, rounded up; with ``size=2, stride=1`` it is the size of the input.
+        - **out**: (B, C, (H + padding - size) // stride + 1, likewise for W). With the default size and stride this is
+          half of the input, rounded up. With ``size=2, stride=1`` it is the size of the input.
 
     Raises
     ------
@@ -54,11 +54,13 @@ class MaxPool(EitherModeBlock):
                           f"{size}", "Choose a padding that leaves no window without a pixel")
         strides = stride if isinstance(stride, tuple) else (stride, stride)
         before, extra = divmod(padding, 2)
-        # MXNet pads both sides alike. An extra row and column on the right and below is made in one of three ways:
-        # Stride 2: they only round the output's size up. MXNet rounds up only if the window fits once, hence any_size.
-        # Stride 1: both sides get them, and the windows that start in them are cut off. oneDNN pools and cuts; MXNet's
-        # own Pad in front would take ten times as long.
-        # Otherwise: the data is padded with its last row and column, which are in every window that sees the copy.
+        # MXNet pads both sides alike. The extra row below and column on the right are made in one of three ways.
+        # Stride 2: they only have the effect that the size of the output is rounded up, which MXNet can do by itself.
+        # It does so only if the window fits once; any_size is for smaller images.
+        # Stride 1: both sides are padded, and the windows that start in the padding above and on the left are cut off.
+        # oneDNN pools and cuts. A Pad of MXNet in front of the pooling would be ten times slower.
+        # Otherwise: the data is padded with a copy of its last row and column. Every window that sees the copy also
+        # sees the original, so the maximum stays the same.
         rounds_up = bool(extra) and strides == (2, 2) and not any_size
         self._cut = bool(extra) and strides == (1, 1)
         self._pad_data = bool(extra) and not rounds_up and not self._cut
@@ -99,21 +101,22 @@ def LocalAvgPool(F, data: Array, *, size: int, stride: tuple[int, int], padding:
 
 @layer
 def DepthPool(F, data: Array, *, channels: int) -> Array:
-    """AlexeyAB's ``[maxpool]`` with ``maxpool_depth``: the maximum of every so many channels.
+    """AlexeyAB's ``[maxpool]`` with ``maxpool_depth``: a maximum over channels.
 
-    ``channels``: channels of the output. Each is the maximum of the channels that lie a multiple of this apart.
+    ``channels`` is the number of channels of the output. With 6 input channels and ``channels=2``, output channel 0 is
+    the maximum of the channels 0, 2 and 4, and output channel 1 that of 1, 3 and 5.
     """
     return F.max(F.reshape(data, shape=(0, -4, -1, channels, 0, 0)), axis=1)
 
 
 class Blur(EitherModeBlock):
-    """The option ``antialiasing``: a blur of every channel, which makes the steps of the layer in front of it.
+    """The option ``antialiasing``: a blur of every channel, which has the stride in place of the layer before it.
 
-    ``size``: 2 or 3; 3 blurs by (1, 2, 1) / 4 in both directions, with a row of zeros around the image. 2 takes the
-    mean of 2 x 2 pixels.
+    A ``size`` of 3 blurs by (1, 2, 1) / 4 in both directions, with a row of zeros around the image. A ``size`` of 2
+    takes the mean of 2 x 2 pixels.
 
-    Data of (B, channels, H, W) becomes (B, channels, (H - 1) // stride + 1, likewise for W); for a size of 2
-    (H - 2) // stride + 1.
+    Data of (B, channels, H, W) becomes (B, channels, (H - 1) // stride + 1, likewise for W). With a size of 2 the
+    height is (H - 2) // stride + 1.
     """
 
     def __init__(self, channels: int, size: int, stride: int | tuple[int, int], **kwargs):
@@ -133,14 +136,14 @@ class Blur(EitherModeBlock):
 
 @layer
 def Crop(F, data: Array, *, top: int, left: int, height: int, width: int, adjust: bool = True) -> Array:
-    """Darknet's ``[crop]`` at inference: this part of an image; with ``adjust`` 0 to 1 becomes -1 to 1."""
+    """Darknet's ``[crop]`` at inference: it cuts a part out of an image, and with ``adjust`` scales 0..1 to -1..1."""
     data = F.slice(data, begin=(None, None, top, left), end=(None, None, top + height, left + width))
     return 2 * data - 1 if adjust else data
 
 
 @layer
 def Extend(F, data: Array, *, extra: int) -> Array:
-    """Darknet's ``[reorg]`` with ``extra``: the numbers of an image in a row, (B, N), and so many zeros behind them."""
+    """Darknet's ``[reorg]`` with ``extra``: it flattens an image to a row, (B, N), and appends ``extra`` zeros."""
     row = F.Flatten(data)
     zero = F.zeros_like(F.slice_axis(row, axis=1, begin=0, end=1))
     return F.concat(row, *[zero] * extra, dim=1)
@@ -154,23 +157,23 @@ def Upsample(F, data: Array, *, stride: int = 2, scale: float = 1.0) -> Array:
 
 
 def strides_of(section: Section) -> tuple[int, int]:
-    """Steps of the rows and the columns: ``stride_y`` and ``stride_x``, or ``stride``."""
+    """The strides of the rows and the columns: ``stride_y`` and ``stride_x``, which are ``stride`` by default."""
     stride = section.integer("stride", 1, 1)
     return section.integer("stride_y", stride, 1), section.integer("stride_x", stride, 1)
 
 
 def blurred(sides: Sequence[int], blur: int, strides: tuple[int, int]) -> list[int]:
-    """Height and width behind a blur of this size; without one, ``sides``."""
+    """The height and width of an image after a blur of this size. Without a blur they are ``sides``."""
     return windows(sides, blur, strides, 2 if blur == 3 else 0) if blur else list(sides)
 
 
 def windows(sides: Sequence[int], size: int, strides: Sequence[int], padding: int) -> list[int]:
-    """How many windows height and width have. ``padding`` is that of both ends together."""
+    """How many windows fit along the height and the width. ``padding`` is the sum of both ends."""
     return [(side + padding - size) // step + 1 for side, step in zip(sides, strides)]
 
 
 def _window(section: Section) -> tuple[int, tuple[int, int], int]:
-    """Size, strides and padding of a pooling."""
+    """The size, the strides and the padding of a pooling, from the options of its section."""
     strides = strides_of(section)
     size = section.integer("size", section.integer("stride", 1, 1), 1)
     padding = section.integer("padding", size - 1, 0)
@@ -233,7 +236,7 @@ def crop(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
 @kind("reorg")
 @kind("reorg3d")
 def reorg(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
-    """``[reorg3d]`` has another order of channels, and takes any number of them."""
+    """The layer of a ``[reorg]`` or a ``[reorg3d]``. The latter has another order and any number of channels."""
     stride = section.integer("stride", 1, 1)
     is_3d = section.kind == "reorg3d"
     reverse, extra = False, 0

@@ -4,10 +4,10 @@ from __future__ import annotations
 import contextlib
 
 from ...contract.errors import OpError
-from ..labels import ends_in_softmax
 from ..model import ExportedModel
 from ..preprocessing import Preprocessing
 from ..sizes import known_shapes
+from ..training_parts import ends_in_softmax
 
 
 def describe(model: ExportedModel) -> ExportedModel:
@@ -36,8 +36,8 @@ def _task(model: ExportedModel) -> dict[str, str]:
     """``task``, and ``output`` of a classifier; empty for a net that is neither a detector nor a classifier."""
     if [len(shape) for shape in model.inputs.values()] != [4]:
         return {}
-    found = known_shapes(model.graph, model.shapes())
-    shapes = [found.get(output, ()) for output in model.graph.outputs]
+    shape_of = known_shapes(model.graph, model.shapes())
+    shapes = [shape_of.get(output, ()) for output in model.graph.outputs]
     if len(shapes) == 3 and [(len(shape), *shape[2:]) for shape in shapes] == [(3, 1), (3, 1), (3, 4)]:
         return {"task": "detection"}
     if len(shapes) == 1 and len(shapes[0]) == 2:

@@ -73,11 +73,11 @@ class Boxes(EitherModeBlock):
     _ids_shape = (1, 1, -1, 1)
 
     def _offsets(self, F, cells: Array, anchors: Array) -> Array:
-        """Columns and rows of the centres against their cells, (B, A, 2, H*W)."""
+        """The columns and rows of the centres, counted from the corner of their cells, (B, A, 2, H*W)."""
         return F.slice_axis(cells, axis=2, begin=0, end=2)
 
     def _factors(self, F, cells: Array) -> Array:
-        """Widths and heights in anchors, (B, A, 2, H*W)."""
+        """Widths and heights divided by those of the anchors, (B, A, 2, H*W)."""
         return F.exp(F.slice_axis(cells, axis=2, begin=2, end=4))
 
     def _found(self, F, cells: Array, ids: Array) -> tuple[Array, Array]:
@@ -128,9 +128,12 @@ class GaussianBoxes(Boxes):
 class TreeBoxes(Float32Block, Boxes):
     """The candidates of a ``[region]`` with a tree of classes: the most special class of each box, (B, A*H*W, 6).
 
-    Going down from the roots, a class counts as found while its probability is above 0.5. pjreddie's program multiplies
-    the probabilities once more with those of the classes above them, takes the most probable root if no class is found,
-    and scores by objectness. AlexeyAB's scores by the class's probability, where objectness is above the threshold.
+    A box gets the deepest class of the tree whose probability is above 0.5. The two programs differ:
+
+    - pjreddie's multiplies the probability of a class once more by those of all classes above it. If no class is above
+      0.5, the box gets the most probable root. Its score is the objectness.
+    - AlexeyAB's takes the probability of the class as the score. It drops a box without a class above 0.5, and one
+      whose objectness is not above the threshold.
     """
 
     threshold = 0.25   # the detector's; DarknetNet.detector sets it
@@ -154,14 +157,14 @@ class TreeBoxes(Float32Block, Boxes):
             index = F.reshape(F.maximum(deepest, 0), shape=(0, -1))
             score = F.pick(probabilities, index, axis=1, keepdims=True)
             counts = (deepest >= 0) * (objectness > self.threshold)
-            found, scores = F.maximum(deepest, 0), score * counts
+            classes, scores = F.maximum(deepest, 0), score * counts
         else:
             deepest = self._deepest(F, self.ancestors(probabilities), ids)
             roots = F.slice_axis(conditional, axis=1, begin=0, end=self._roots)
-            found = F.where(deepest >= 0, deepest, F.argmax(roots, axis=1, keepdims=True))
+            classes = F.where(deepest >= 0, deepest, F.argmax(roots, axis=1, keepdims=True))
             scores = objectness
         shape = (-4, -1, self._anchors, 0, 0)
-        return F.reshape(found, shape=shape), F.reshape(scores, shape=shape)
+        return F.reshape(classes, shape=shape), F.reshape(scores, shape=shape)
 
     def _deepest(self, F, probabilities: Array, ids: Array) -> Array:
         """The most special class above the threshold, -1 if there is none, (B*A, 1, H*W)."""
@@ -173,7 +176,8 @@ class CellBoxes(Float32Block):
     """The candidates of a ``[detection]``: YOLOv1's. See :class:`Boxes`.
 
     It takes numbers in the order of :func:`numbers_of_cells`, and returns (B, side*side*boxes*classes, 6). ``size`` is
-    (height, width) of an image in pixels. ``square``: whether the network returns roots of widths and heights.
+    (height, width) of an image in pixels. ``square`` says that the network returns the square roots of widths and
+    heights.
     """
 
     def __init__(self, side: int, boxes: int, classes: int, size: tuple[int, int], square: bool, **kwargs):
@@ -201,9 +205,10 @@ class CellBoxes(Float32Block):
 
 
 def numbers_of_cells(F: ModuleType, rows: Array, cells: int, boxes: int, classes: int) -> tuple[Array, Array, Array]:
-    """The classes of all cells, the objectness of all boxes, and their x, y, w, h: in this order a row has them.
+    """Split the row of numbers that YOLOv1 returns for an image.
 
-    With L cells of N boxes the results are (B, L, 1, K), (B, L, N, 1) and (B, L, N, 4).
+    A row has the classes of all cells first, then the objectness of all boxes, and then x, y, w, h of all boxes. With L
+    cells, N boxes per cell and K classes, the results are (B, L, 1, K), (B, L, N, 1) and (B, L, N, 4).
     """
     first, second = cells * classes, cells * (classes + boxes)
     parts = ((0, first, (1, classes)), (first, second, (boxes, 1)), (second, None, (boxes, 4)))
@@ -212,7 +217,7 @@ def numbers_of_cells(F: ModuleType, rows: Array, cells: int, boxes: int, classes
 
 
 def _corners(F: ModuleType, centres: Array, halves: Array, axis: int) -> list[Array]:
-    """Left, top, right and bottom of boxes with their coordinates on an axis."""
+    """The left, top, right and bottom of boxes, from centres and half sides whose coordinates lie along ``axis``."""
     corners = F.concat(centres - halves, centres + halves, dim=axis)
     return [F.slice_axis(corners, axis=axis, begin=i, end=i + 1) for i in range(4)]
 
@@ -228,7 +233,7 @@ def _grid(F: ModuleType, data: Array) -> Array:
 
 
 def _rows(F: ModuleType, ids: Array, scores: Array, corners: Sequence[Array]) -> Array:
-    """Candidates, (B, N, 6), of columns that are repeated to the shape of ``scores``, (B, ...)."""
+    """Join columns into candidates, (B, N, 6). Each column is repeated to the shape of ``scores``, (B, ...), first."""
     columns = [F.broadcast_like(ids, scores), scores]
     columns += [F.broadcast_like(corner, scores) for corner in corners]
     return F.reshape(F.stack(*columns, axis=-1), shape=(0, -1, 6))

@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _names(path: str, net: HybridBlock) -> tuple[str, ...]:
-    """The names of the classes in a file. An OpError if the net has another number of them."""
+    """The names of the classes in a file. An OpError is raised if the net has another number of them."""
     names = class_names(path, "convert")
     count = getattr(net, "classes", len(names))
     if count != len(names):

@@ -16,11 +16,12 @@ from ..operators.registry import TORCH, operator_of, traits_of
 from ..sizes import SizedNode
 
 WHERE = "export.torch"
-SNIPPETS = [pathlib.Path(__file__).with_name(name) for name in ("snippets.txt", "losses.txt", "images.txt")]
+SNIPPETS = [pathlib.Path(__file__).with_name(name)
+            for name in ("snippets.txt", "loss_functions.txt", "image_functions.txt")]
 CONVERTERS: dict[str, str | Form | Callable] = TORCH   # those of our operators are entered as gluonops_<name>
 
 
-class Call(SizedNode):
+class TorchCall(SizedNode):
     """A node to convert, with its attributes as values.
 
     - ``free``: for each input the axes whose size differs between images or batches.
@@ -62,21 +63,21 @@ class Call(SizedNode):
 
         An option that is None is left out, too.
         """
-        defaults, given = arguments_of(name), ["{*}", *map(repr, arguments)]
+        defaults, written = arguments_of(name), ["{*}", *map(repr, arguments)]
         for option, value in options.items():
             if value is not None and value != defaults[option]:
                 is_float = isinstance(defaults[option], float) and type(value) is int
-                given.append(f"{option}={float(value) if is_float else value!r}")
-        return f"{name}({', '.join(given)})"
+                written.append(f"{option}={float(value) if is_float else value!r}")
+        return f"{name}({', '.join(written)})"
 
     def form(self) -> Form:
         """What the node is in torch, from its converter."""
-        found = converter_of(self.node)
+        converter = converter_of(self.node)
         self.refuse_if(traits_of(self.node).is_of_floats and self.dtypes[0].kind in "iu",
                        f"computes in {self.dtypes[0]} with integers as results, which torch does not; cast its input "
                        "to float32")
         try:
-            form = found(self) if callable(found) else found
+            form = converter(self) if callable(converter) else converter
             form = Form(form) if isinstance(form, str) else form
             count = len(self.node.inputs)
             return dataclasses.replace(form, text=form.text and self._written(form.text, count),

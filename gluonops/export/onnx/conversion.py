@@ -17,8 +17,8 @@ from ..loops import unroll, without_branches
 from ..model import ExportedModel
 from ..operators.registry import operator_of, traits_of
 from ..sizes import Sizes
-from .model import CONVERTERS, Call, Model, Tensor, refusal
-from .quantize import Quantization, Quantizer
+from .builder import CONVERTERS, Model, OnnxCall, Tensor, refusal
+from .qdq import Quantization, Quantizer
 
 if TYPE_CHECKING:
     import onnx
@@ -34,7 +34,7 @@ def convert(exported: ExportedModel, dynamic_batch: bool, opset: int, metadata: 
       metadata, their ``dtype``.
     - ``metadata``: properties to store in the file, strings as they are and other values as JSON.
 
-    An OpError if an operator has no converter, or is used in a way that ONNX lacks.
+    An OpError is raised if an operator has no converter, or is used in a way that ONNX lacks.
     """
     exported = exported.copy()
     graph = exported.graph
@@ -70,8 +70,8 @@ def convert(exported: ExportedModel, dynamic_batch: bool, opset: int, metadata: 
     outputs = [(_tensor(tensors, output).name, name, sizes.shape[output], sizes.dtype[output])
                for output, name in zip(graph.outputs, names)]
     texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in metadata.items()}
-    given = [inputs[name] for name in shapes if name in inputs]   # others are read for a fixed shape alone
-    return model.finish(given, outputs, texts)
+    graph_inputs = [inputs[name] for name in shapes if name in inputs]   # others are read for a fixed shape alone
+    return model.finish(graph_inputs, outputs, texts)
 
 
 def _live(graph: Graph, constant: set[Node]) -> set[Node]:
@@ -102,7 +102,7 @@ def _convert(model: Model, node: Node, tensors: dict[Entry, Tensor], sizes: Size
     inputs = [None if i in shape_only else _tensor(tensors, entry) for i, entry in enumerate(node.inputs)]
     model.source = node.name
     try:
-        results = CONVERTERS[operator_of(node)](Call(model, node, quantizer.inputs(node, inputs), sizes))
+        results = CONVERTERS[operator_of(node)](OnnxCall(model, node, quantizer.inputs(node, inputs), sizes))
     except OverflowError as error:   # of an attribute; MXNet's result depends on the processor
         raise refusal(node, f"has a number that its type of integers does not hold ({error})") from error
     if not isinstance(results, list):
@@ -113,7 +113,7 @@ def _convert(model: Model, node: Node, tensors: dict[Entry, Tensor], sizes: Size
 
 
 def _tensor(tensors: dict[Entry, Tensor], entry: Entry) -> Tensor:
-    """The tensor of an output. An OpError if its converter does not make it."""
+    """The tensor of an output. An OpError is raised if its converter does not make it."""
     if entry not in tensors:
         raise refusal(entry[0], f"has its output {entry[1]} read, which its converter does not make")
     return tensors[entry]

@@ -42,14 +42,14 @@ def labels(graph: Graph, values: Collection[str] = ()) -> set[str]:
     """
     parameters = {*values, *of_layers(graph), *(node.name for node in graph.nodes() if OF_GLUON in node.attrs)}
     ways = _Ways(graph, parameters)
-    found = {name for name in ways.names if ways.is_label(name)}
-    if found == ways.names:   # something has to be predicted from
-        found = {name for name in found if not ways.outputs[name] & HEADED}
-    return found
+    names = {name for name in ways.names if ways.is_label(name)}
+    if names == ways.names:   # something has to be predicted from
+        names = {name for name in names if not ways.outputs[name] & HEADED}
+    return names
 
 
 def training_only(graph: Graph, names: Collection[str]) -> dict[Node, str]:
-    """Node -> why it does not predict, for the nodes that depend on a loss or on a label. ``names``: the labels.
+    """Node -> why it does not predict, for the nodes that depend on a loss or on a label. ``names`` are the labels.
 
     A loss head predicts, unless its data depend on one.
     """
@@ -142,7 +142,7 @@ class _Ways:
 
     def _passed_on(self, node: Node, reaching: dict[Node, dict[str, int]]) -> dict[str, int]:
         """The ways of variables behind a node. What ends in it is noted."""
-        found, label_positions = {}, _label_positions(node, self._forms)
+        passed, label_positions = {}, _label_positions(node, self._forms)
         is_loss = _is_loss(node, self._forms)
         for position, (source, _) in enumerate(node.inputs):
             for name, ways in reaching[source].items():
@@ -153,8 +153,8 @@ class _Ways:
                 elif not traits_of(node).target_labels:
                     if traits_of(node).acts_as == MAKE_LOSS and ways == COPIED:
                         self.ends[name] |= IN_LOSS
-                    found[name] = found.get(name, 0) | _behind(node, position, ways)
-        return found
+                    passed[name] = passed.get(name, 0) | _behind(node, position, ways)
+        return passed
 
 
 def _behind(node: Node, position: int, ways: int) -> int:
@@ -232,16 +232,16 @@ def _gluon_losses(graph: Graph) -> set[Node]:
 
     Each of ``gluon.loss`` reads its label in ``reshape_like(label, pred)``, in ``pick``, or as ``log(label + 1e-12)``.
     """
-    found, needing = set(), set()   # what depends on a label of such a form
+    dependent, needing = set(), set()   # what depends on a label of such a form
     for node in graph.nodes():
         reads_label = _reads(node, "reshape_like", VARIABLE) or _picks_a_label(node) or (
             _reads(node, "log", "_plus_scalar") and _reads(node.source(), "_plus_scalar", VARIABLE))
         if reads_label or any(source in needing for source, _ in node.inputs):
             needing.add(node)
         if traits_of(node).adds_up and node.flag("exclude") and node in needing:
-            found.add(node)
-    readers = Graph([(node, 0) for node in found], {}).nodes() if found else ()
-    return found.union(node for node in readers if _reads(node, "reshape_like", VARIABLE))
+            dependent.add(node)
+    readers = Graph([(node, 0) for node in dependent], {}).nodes() if dependent else ()
+    return dependent.union(node for node in readers if _reads(node, "reshape_like", VARIABLE))
 
 
 def _reads(node: Node, op: str, source: str) -> bool:

@@ -35,7 +35,7 @@ from ..model import ExportedModel
 from ..operators import having, traits_of
 from ..operators.activations import is_relu
 from ..operators.attributes import attributes_of
-from ..quantization.layers import last_activation, layers_of, quantized_weight, tensor_names
+from ..quantization.quantizable import last_activation, layers_of, quantized_weight, tensor_names
 from ..quantization.running import Ranges, symmetric
 from ..sizes import known_types
 from .fusion import SUM, prepare_for_fusion, unfuse
@@ -212,13 +212,13 @@ def _mixed_sums(graph, inputs):
     its scale: negative values become 0, and those above 127 become 127.
     """
     types = known_types(graph, dict.fromkeys(inputs, "float32"))
-    found = set()
+    names = set()
     for node in graph.nodes():
         if node.op == CONVOLUTION and node.flag("quantized") and node.flag("with_sum"):
             _, summand = [source for source, index in node.inputs if not source.is_variable and index == 0]
             if types[summand, 0] != types[node, 0]:
-                found.update(inner.name for inner in node.subgraphs[0].nodes() if inner.op == SUM)
-    return found
+                names.update(inner.name for inner in node.subgraphs[0].nodes() if inner.op == SUM)
+    return names
 
 
 def _as_mxnet_quantizes(symbol, ranges, layers):

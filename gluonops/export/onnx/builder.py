@@ -1,6 +1,6 @@
 """What converters are made of: the ONNX model that they build, the node that they convert, and their table.
 
-The converter of an operator is a function ``convert(call)``. It adds ONNX nodes for the node that the :class:`Call`
+The converter of an operator is a function ``convert(call)``. It adds ONNX nodes for the node that the :class:`OnnxCall`
 describes, and returns the tensors of its outputs. Operators of gluonops have one where ONNX has the operator itself;
 the others are lowered to MXNet's before.
 """
@@ -80,7 +80,7 @@ class Tensor:
     def within(self, shape: Sequence[Size], axis: int, batch_axes: Sequence[int]) -> Tensor:
         """Whether each position along ``axis`` is before the end of its sequence, as it broadcasts to ``shape``.
 
-        The tensor has the lengths of the sequences. ``batch_axes``: the axes of ``shape`` that it has.
+        The tensor has the lengths of the sequences. ``batch_axes`` are the axes of ``shape`` that it has.
         """
         ends = [size if i in batch_axes else 1 for i, size in enumerate(shape)]
         along = [size if i == axis else 1 for i, size in enumerate(shape)]
@@ -298,7 +298,7 @@ def refusal(node: Node, what: str) -> OpError:
                    "Replace it in the net, or export symbol JSON")
 
 
-class Call(SizedNode):
+class OnnxCall(SizedNode):
     """A node to convert. ``inputs``: tensors; None for an input of which the operator reads the shape only."""
 
     def __init__(self, model: Model, node: Node, inputs: list[Tensor | None], sizes: Sizes):
@@ -342,7 +342,7 @@ class Call(SizedNode):
 def opset_of(graph: Graph, opset: int | None) -> int:
     """The version of ONNX's operators to write: the given one, or else the default, or what the graph needs.
 
-    An OpError if a node needs a newer one than the given one.
+    An OpError is raised if a node needs a newer one than the given one.
     """
     needs = {node: OPSETS[node.op] for node in graph.nodes() if node.op in OPSETS}
     first = max([DEFAULT_OPSET, *needs.values()])

@@ -16,8 +16,8 @@ from ..graph import Graph, Node
 from ..operators import having, traits_of
 from ..operators.activations import is_relu
 from ..operators.attributes import attributes_of
-from ..quantization.layers import ALL, SAFE, quantized_weight, tensor_names
-from .model import Model, Tensor
+from ..quantization.quantizable import ALL, SAFE, quantized_weight, tensor_names
+from .builder import Model, Tensor
 
 MOVES = having("moves", "is_identity") - having("chooses_type")
 UINT8, INT32 = 255, 2 ** 31 - 1

@@ -1,4 +1,4 @@
-"""The loss of a net of a cfg."""
+"""The loss of a net that was made from a cfg: the sum of the losses of its heads."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ OF_ALL_HEADS = {"yolo": YOLOLoss, "gaussian_yolo": GaussianYOLOLoss}
 
 
 def check_has_loss(section: Section) -> None:
-    """Raise an OpError for a head that is here for inference only: YOLOv1's, and one with a tree of classes."""
+    """Raise an OpError for a head that can only be used for inference: YOLOv1's, or one with a tree of classes."""
     remedy = "Train it with Darknet, and load its weights here: detections, classes and exports need no loss"
     if section.kind == "detection":
         raise section.error("the loss of YOLOv1 is not computed; expected [region], [yolo], [Gaussian_yolo] or "
@@ -41,13 +41,13 @@ class HeadLoss(NamedTuple):
 
 @layer
 def _HeadInputs(F, data: Array, *, net: HybridBlock, numbers: Sequence[int]) -> list:
-    """What the heads of a net take: the outputs of the layers with these numbers."""
+    """Runs a net, and returns the outputs of the layers that the losses of the heads read."""
     outputs = net.layer_outputs(data)
     return [outputs[number] if number >= 0 else data for number in numbers]
 
 
 class _MappedTruth(EitherModeBlock):
-    """The ground truth, (B, T, 5), with other classes. A class that the map does not have becomes -1."""
+    """Replaces the classes of a ground truth, (B, T, 5), as a map says. A class that is not in the map becomes -1."""
 
     def __init__(self, class_map: Sequence[int], **kwargs):
         super().__init__(**kwargs)
@@ -63,15 +63,16 @@ class _MappedTruth(EitherModeBlock):
 
 
 class NetLoss(Block):
-    """A net and the loss of its heads, per image. ``DarknetNet.loss`` makes it. It shares the parameters of the net.
+    """A net followed by the loss of its heads, one number per image. ``DarknetNet.loss`` makes it.
 
-    ``heads`` has the number of the layer that each head takes, and the head's loss. ``loss`` takes what the heads take.
+    It shares the parameters of the net. ``heads`` has, for each head, the number of the layer that the head takes and
+    the loss of the head. ``loss`` takes the outputs of these layers.
 
     Inputs:
         - **data**: (B, channels, H, W).
-        - **truth**: of a detecting net the ground truth, (B, T, 5): centre x, centre y, w, h from 0 to 1, class; padded
-          with rows of zeros. Of a classifier the class, (B,). Of a ``[cost]`` by itself as many numbers as the net
-          returns.
+        - **truth**: for a detecting net the ground truth, (B, T, 5): centre x, centre y, w and h from 0 to 1, and the
+          class. Missing rows are zeros. For a classifier the class of each image, (B,). For a ``[cost]`` without a
+          ``[softmax]`` as many numbers as the net returns.
 
     Outputs:
         - **loss**: (B,).
@@ -96,12 +97,12 @@ class NetLoss(Block):
         return loss if self._weight == 1 else loss * self._weight
 
     def set_seen(self, images: int) -> None:
-        """Say how many images the net has been trained on. The warmup of ``[region]`` ends after a number of them."""
+        """Set the number of images that the net has been trained on. The warmup of ``[region]`` ends after so many."""
         if isinstance(self.loss, CountingLoss):
             self.loss.set_seen(images)
 
     def report(self) -> dict:
-        """The averages of the parts of a detecting net's loss; see :meth:`gluonops.loss.YOLOLoss.report`."""
+        """The averages of the parts of a detecting net's loss: see :meth:`gluonops.loss.YOLOLoss.report`."""
         if not getattr(self.loss, "parts", None):
             raise OpError(WHERE, "there are no parts; expected the loss of a detecting net that has been called",
                           "Call the loss first")

@@ -1,4 +1,4 @@
-"""Files of a run: written completely or not at all, and on the disk before they replace the old ones."""
+"""Writes the files of a run: completely or not at all. A file is on the disk before it replaces the old one."""
 from __future__ import annotations
 
 import errno
@@ -22,9 +22,9 @@ _locks = {}   # path -> its open file's number; closing the file would give the 
 
 
 def write(path: str | os.PathLike, save: Callable[[str], object], where: str = "train.write") -> None:
-    """``save(name)`` under a temporary name, then rename: a crash or a full disk leaves the old file or the new one.
+    """Call ``save`` with a temporary name, and rename the file. A crash or a full disk leaves the old file or the new.
 
-    An OpError if the file cannot be written. The old file is unchanged, and nothing is left beside it.
+    An OpError is raised if the file cannot be written. The old file is unchanged, and nothing is left beside it.
 
     Parameters
     ----------
@@ -64,9 +64,9 @@ def save_tensors(path: str | os.PathLike, save: Callable[[str], object], where: 
 
 
 def make_folder(path: str | os.PathLike, where: str = "train.make_folder") -> pathlib.Path:
-    """Make the folder for the results, and its parents, and see that files can be written there.
+    """Make the folder for the results, and its parents, and check that files can be written there.
 
-    An OpError if there is a file of this name, or no permission, or the file system is read-only.
+    An OpError is raised if there is a file of this name, or no permission, or the file system is read-only.
     """
     check_name(where, path)
     path = pathlib.Path(path)
@@ -83,10 +83,11 @@ def make_folder(path: str | os.PathLike, where: str = "train.make_folder") -> pa
 def lock_folder(path: str | os.PathLike, where: str = "train.lock_folder") -> None:
     """Keep other processes from writing a run's files in this folder, until this process ends.
 
-    The file ``.run.lock`` in it says who has it. It stays there, and means nothing when that process has ended.
+    The file ``.run.lock`` in the folder says which process has it. The file stays there, and has no meaning after that
+    process has ended.
 
-    On a file system without locks, that file alone tells: it keeps the processes of one machine apart. An OpError if
-    another process has the folder; the message says which; or if the file cannot be written.
+    On a file system without locks, the content of the file decides. This works only for processes of one machine. An
+    OpError is raised if another process has the folder, and the message says which; or if the file cannot be written.
     """
     name = os.path.join(os.path.realpath(path), LOCK)
     if name in _locks:
@@ -107,7 +108,7 @@ def lock_folder(path: str | os.PathLike, where: str = "train.lock_folder") -> No
 
 
 def _other_owner(lock: int) -> str | None:
-    """The process that has a lock, in words; None if it is this one now."""
+    """The process that has a lock, in words. None if this process has it now."""
     if not stat.S_ISREG(os.fstat(lock).st_mode):
         raise OSError(errno.EINVAL, "it is not a regular file")
     text = os.pread(lock, 1000, 0).decode(errors="replace").strip()

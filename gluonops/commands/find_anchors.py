@@ -38,7 +38,8 @@ def run(args: argparse.Namespace) -> None:
 def plot(sizes: np.ndarray, anchors: np.ndarray, iou: float, path: str) -> None:
     """Draw the sizes of the boxes as points, and the anchors as rectangles from the origin, both (n, 2) in cells.
 
-    The ending of the path selects the format. An OpError if matplotlib is not installed, or does not know it.
+    The ending of the path selects the format. An OpError is raised if matplotlib is not installed, or does not know the
+    format.
     """
     figure = require("matplotlib.figure", "anchors").Figure(figsize=(6, 6), layout="constrained")
     ending = os.path.splitext(path)[1].lstrip(".").lower()

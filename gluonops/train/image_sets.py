@@ -1,4 +1,4 @@
-"""Data sets as scripts train on them: of some classes, several times over; anchors, and how images change."""
+"""Data sets that are derived from others: of some classes, kept in memory, or repeated. Also anchors for them."""
 from __future__ import annotations
 
 import hashlib
@@ -34,11 +34,12 @@ def find_anchors(words: Sequence[str], dataset: data.DetectionDataset, size: int
     Parameters
     ----------
     words : sequence of str
-        ``auto``: k-means over the boxes of the data set, with as many anchors as the cfg has, or else with the fewest
-        from 1 to 5 that have a mean IoU of 0.65 with the boxes. Several anchors of nearly one size would share the
-        examples of that size. ``voc``, ``coco``: the published ones. ``cfg``: those of the cfg. Or pairs, such as
-        ``1.3,1.7 3.2,4.0``.
+        ``auto`` runs k-means over the boxes of the data set. There are as many anchors as the cfg has. Without a cfg,
+        it is the smallest number from 1 to 5 with which the anchors have a mean IoU of 0.65 with the boxes, because
+        several anchors of nearly one size would share the examples of that size. ``voc`` and ``coco`` are the published
+        anchors, and ``cfg`` means those of the cfg. The words may also be pairs, such as ``1.3,1.7 3.2,4.0``.
     dataset : gluonops.data.DetectionDataset
+        The data set whose boxes count.
     size : int
         Size of the net's input.
     seed : int, default 0
@@ -85,7 +86,7 @@ def _fewest_anchors(dataset, size, seed):
 
 
 def default_augment(name: str, flip: float = 0) -> data.Augment:
-    """How training images of a format change: as in Darknet; digits keep their colours and move less.
+    """The augmentation for a format of data sets. It is Darknet's, but digits keep their colours and move less.
 
     Parameters
     ----------
@@ -100,14 +101,14 @@ def default_augment(name: str, flip: float = 0) -> data.Augment:
 
 
 def classification_batch(items: Sequence[tuple]) -> tuple[mx.nd.NDArray, mx.nd.NDArray]:
-    """A DataLoader's ``batchify_fn``: images (B, C, H, W) from 0 to 1, and labels (B,)."""
+    """The ``batchify_fn`` of a DataLoader. It returns images (B, C, H, W) from 0 to 1, and labels (B,)."""
     images, labels = zip(*items)
     return mx.nd.array(np.stack(images)), mx.nd.array(np.array(labels, "float32"))
 
 
 def describe_images(training: Repeated, held_out: gluon.data.Dataset,
                     choosing: Sequence | None = None) -> dict[str, object]:
-    """What a run learns from, for :meth:`gluonops.train.Run.introduce`: pictures, boxes and classes.
+    """Say how many pictures, boxes and classes a run learns from, for :meth:`gluonops.train.Run.introduce`.
 
     ``choosing`` are the images that choose the best epoch, if those held out do not.
     """
@@ -122,7 +123,7 @@ def describe_images(training: Repeated, held_out: gluon.data.Dataset,
 
 
 class Derived(Described, gluon.data.Dataset):
-    """A data set that is made of another one; here with the same images in the same order."""
+    """A data set that is derived from another one. This base class has the same images in the same order."""
 
     def __init__(self, dataset: gluon.data.Dataset):
         self.dataset = dataset
@@ -131,7 +132,7 @@ class Derived(Described, gluon.data.Dataset):
         return len(self.dataset)
 
     def _source_index(self, index: int) -> int:
-        """Where an image is in the other data set."""
+        """The index of an image in the other data set."""
         return index
 
     @property
@@ -141,7 +142,7 @@ class Derived(Described, gluon.data.Dataset):
 
     @property
     def held_out(self) -> tuple[str, ...] | None:
-        """The names of the pictures that are held out, where the data set has no part for validation."""
+        """The names of the pictures that are held out, if the data set has no part for validation."""
         return self.dataset.held_out
 
     def fingerprint(self) -> str:
@@ -163,10 +164,11 @@ class ClassSubset(Derived):
     Parameters
     ----------
     dataset : gluon.data.Dataset
-        For classification.
+        A data set for classification.
     classes : sequence of str
+        Names of the classes, in the order of their class ids.
     chosen : numpy.ndarray, optional
-        Which of the images of these classes to take: bool (N,).
+        Which of the images of these classes to take, bool (N,). By default all of them.
     """
 
     def __init__(self, dataset: gluon.data.Dataset, classes: Sequence[str], chosen: np.ndarray | None = None):
@@ -197,11 +199,12 @@ class ClassSubset(Derived):
 
 
 class DetectionSubset(Derived):
-    """A data set for detection with the objects of some classes. An image without any of them is one of background.
+    """A data set for detection with the objects of some classes. An image without any of them is background.
 
     Parameters
     ----------
     dataset : gluonops.data.DetectionDataset
+        The data set with all classes.
     classes : sequence of str
         Names of the classes, in the order of their class ids.
 
@@ -241,22 +244,23 @@ def _numbers(classes: Sequence[str], dataset: gluon.data.Dataset) -> np.ndarray:
     return np.array([classes.index(name) if name in classes else -1 for name in dataset.classes])
 
 
-def check_classes(chosen: Sequence[str], known: Sequence[str], where: str) -> None:
+def check_classes(chosen: Sequence[str], existing: Sequence[str], where: str) -> None:
     """Raise an OpError for a class that a data set does not have."""
     for name in chosen:
-        if name not in known:
-            raise OpError(where, f"there is no class {name!r}; there are {', '.join(known)}",
-                          perhaps(name, known) or "Choose other --classes")
+        if name not in existing:
+            raise OpError(where, f"there is no class {name!r}; there are {', '.join(existing)}",
+                          perhaps(name, existing) or "Choose other --classes")
 
 
 class Cached(Derived):
-    """A data set's items, kept in memory after the first read; for items that are costly to make.
+    """Keeps the items of a data set in memory after the first read, for items that are costly to make.
 
-    Boxes and sizes are those of the items. So an item is made once, whatever is asked for first.
+    Boxes and sizes are taken from the kept items. So an item is made once, whichever of these is asked for first.
 
     Parameters
     ----------
     dataset : gluonops.data.DetectionDataset
+        The data set whose items are kept.
     """
 
     def __init__(self, dataset: DetectionDataset):
@@ -273,20 +277,21 @@ class Cached(Derived):
         return self[index][1]
 
     def size(self, index: int) -> tuple[int, int]:
-        """(width, height)"""
+        """(width, height) of an item."""
         return self[index][0].shape[1::-1]
 
 
 class Repeated(Derived):
-    """A data set, several times over: an epoch of few images is over too soon to validate after each.
+    """Repeats a data set several times. Otherwise an epoch of few images would be too short to validate after it.
 
-    In :class:`gluonops.data.Augmented` each of the times has random numbers of its own.
+    In :class:`gluonops.data.Augmented` each repetition has random numbers of its own.
 
     Parameters
     ----------
     dataset : gluon.data.Dataset
+        The data set.
     times : int
-        At least 1.
+        How often each image occurs in an epoch, at least 1.
     """
 
     def __init__(self, dataset: gluon.data.Dataset, times: int):
