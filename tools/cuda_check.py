@@ -55,8 +55,8 @@ def newer(ptxas: str | None) -> list[str]:
     """The architectures of NEWER that ptxas knows; none without ptxas."""
     if not ptxas:
         return []
-    known = subprocess.run([ptxas, "--help"], capture_output=True, encoding="utf-8").stdout
-    return [architecture for architecture in NEWER if f"'{architecture}'" in known]
+    help_text = subprocess.run([ptxas, "--help"], capture_output=True, encoding="utf-8").stdout
+    return [architecture for architecture in NEWER if f"'{architecture}'" in help_text]
 
 
 def compile_one(name: str, architecture: str | None, every: bool, ptxas: str | None) -> list[Result]:
@@ -64,7 +64,7 @@ def compile_one(name: str, architecture: str | None, every: bool, ptxas: str | N
     result, program = with_nvrtc(name, architecture, every)
     if architecture or not program.compiled:
         return [result]
-    return [result, *(with_ptxas(ptxas, name, program, known) for known in newer(ptxas))]
+    return [result, *(with_ptxas(ptxas, name, program, newer_one) for newer_one in newer(ptxas))]
 
 
 def check(names: list[str], ptxas: str | None = None, every: bool = True, jobs: int = 1) -> list[Result]:
@@ -86,7 +86,7 @@ def table(results: list[Result], every: bool) -> Iterator[str]:
     Each kernel has a line with the maximum over its dtypes; with ``every`` each instance of its template has a line.
     """
     compiled = {result.architecture for result in results if result.kernels}
-    architectures = [known for known in (*nvrtc.ARCHITECTURES, *NEWER) if known in compiled]
+    architectures = [architecture for architecture in (*nvrtc.ARCHITECTURES, *NEWER) if architecture in compiled]
     rows = collections.defaultdict(lambda: collections.defaultdict(int))
     for result in results:
         for usage in result.kernels:

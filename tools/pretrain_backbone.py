@@ -66,8 +66,8 @@ class Objects(gluon.data.Dataset):
         import skimage.data
 
         self.count, self.seed, self.epochs = count, seed, epochs
-        known = [*NAMED.values(), *(random_outline(i) for i in range(RANDOM))]
-        self.outlines = known if outlines is None else list(outlines)
+        all_outlines = [*NAMED.values(), *(random_outline(i) for i in range(RANDOM))]
+        self.outlines = all_outlines if outlines is None else list(outlines)
         self.photographs = [np.ascontiguousarray(getattr(skimage.data, name)()[..., :3]) for name in PHOTOGRAPHS]
         rng = np.random.RandomState(5)
         self.patches = [self._choose_patch(rng) for _ in range(patches)]

@@ -50,10 +50,10 @@ def complete(function: Callable, op: Op) -> None:
     These are the arguments, the output, the errors, and what an example imports.
     """
     page, arguments = sections(function.__doc__), inspect.signature(function).parameters
-    known = {arg.name: ("NDArray or Symbol", _meaning(op, arg)) for arg in op.inputs}
-    known.update((attr.name, (attr.kind.type, attr.doc)) for attr in op.attrs)
-    known["name"] = ("str", "Name of the node in a graph.")
-    parameters = "".join(_entry(argument, *known[name]) for name, argument in arguments.items())
+    described = {arg.name: ("NDArray or Symbol", _meaning(op, arg)) for arg in op.inputs}
+    described.update((attr.name, (attr.kind.type, attr.doc)) for attr in op.attrs)
+    described["name"] = ("str", "Name of the node in a graph.")
+    parameters = "".join(_entry(argument, *described[name]) for name, argument in arguments.items())
     returns = f"NDArray or Symbol\n{_indented(_returned(op))}"
     raises = f"{RAISES}{CHECKED if op.restricts_values else ''}"
     page["Examples"] = f"{IMPORTS}{page['Examples']}"
@@ -142,10 +142,10 @@ class OperatorPage(Printed):
         attributes = self._op.Attrs._fields
         for name in arguments:
             if name not in attributes and name not in BLOCK_ARGUMENTS:
-                known = [*inspect.signature(type(self).__init__).parameters, *attributes]
-                known = [*dict.fromkeys(one for one in known if one not in ("self", "kwargs"))]
-                raise OpError(type(self).__name__, f"there is no argument {name!r}; expected {', '.join(known)}",
-                              perhaps(name, known) or "Choose one of these")
+                accepted = [*inspect.signature(type(self).__init__).parameters, *attributes]
+                accepted = [*dict.fromkeys(one for one in accepted if one not in ("self", "kwargs"))]
+                raise OpError(type(self).__name__, f"there is no argument {name!r}; expected {', '.join(accepted)}",
+                              perhaps(name, accepted) or "Choose one of these")
         options = {name: value for name, value in arguments.items() if name in attributes}
         self._attrs = self._op.parse(options)
         self._options = {name: getattr(self._attrs, name) for name in options}
@@ -184,10 +184,10 @@ def page(cls: type[HybridBlock], renamed: Mapping[str, str] = {}, theirs: Mappin
 def _inputs(cls: type[OperatorPage]) -> dict[str, str]:
     """The inputs of a block: their names -> those of the operator's."""
     of_operator = [argument.name for argument in cls._op.inputs]
-    _, _, *given = inspect.signature(cls.hybrid_forward).parameters
+    _, _, *arguments = inspect.signature(cls.hybrid_forward).parameters
     if cls.hybrid_forward is OpBlock.hybrid_forward:
         return dict(zip(of_operator, of_operator))
-    names = [name for name in given if name not in cls._learned]
+    names = [name for name in arguments if name not in cls._learned]
     return dict(zip(names, of_operator))
 
 
@@ -238,8 +238,8 @@ def _constructor(cls: type[OperatorPage]) -> Callable:
     def __init__(self, *args: Any, **kwargs: Any):
         bound = signature.bind(self, *args, **kwargs)
         bound.apply_defaults()
-        given = {name: value for name, value in bound.arguments.items() if name not in ("self", "kwargs")}
-        super(cls, self).__init__(**given, **bound.arguments["kwargs"])
+        named = {name: value for name, value in bound.arguments.items() if name not in ("self", "kwargs")}
+        super(cls, self).__init__(**named, **bound.arguments["kwargs"])
 
     __init__.__signature__ = signature
     return __init__

@@ -87,7 +87,7 @@ class Prepared:
         self._op, self._attrs = op, attrs
         self._names = [arg.name for arg in op.inputs]
         self._node = nodes.builder(op, available(backend))
-        self._library_call = native.Call(op, attrs) if self._node is nodes.native_node else None
+        self._library_call = native.LibraryCall(op, attrs) if self._node is nodes.native_node else None
 
     def __call__(self, inputs: Sequence[Array | None], name: str | None) -> Array | tuple:
         """Run the operator on NDArrays, or add a node of this name to a graph of Symbols."""

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import mxnet as mx
 import numpy as np
 
-from ..contract.declarations import Arg, Rows
+from ..contract.declarations import Arg, ValidRows
 from ..contract.expressions import expression, fill_in
 from ..contract.op import Op
 
@@ -52,7 +52,7 @@ def check(op: Op, attrs: tuple, arrays: dict[str, mx.nd.NDArray]) -> float:
     lowest = 0
     sizes = op.index_sizes(attrs, {name: array.shape for name, array in arrays.items()})
     for arg in op.inputs:
-        if isinstance(arg.values, Rows):
+        if isinstance(arg.values, ValidRows):
             _check_rows(op, attrs, arg, arrays[arg.name].asnumpy())
         elif arg.name in sizes:
             lowest = _check_indices(op, attrs, arg, arrays[arg.name].asnumpy(), sizes[arg.name])

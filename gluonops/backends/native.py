@@ -75,7 +75,7 @@ def honours_requests() -> bool:
     return function("gluonops_honours_requests")()
 
 
-class Call:
+class LibraryCall:
     """An operator of the library with its attributes, as a function of NDArrays.
 
     The library parses the attributes once. The calling thread computes a small call whose inputs are ready. MXNet's
@@ -156,9 +156,9 @@ def operator_name(name: str) -> str:
         handle = mx.base.OpHandle(operator_handle(name))
     except mx.MXNetError:
         return name
-    found = ctypes.c_char_p()
-    mx.base.check_call(mx.base._LIB.MXSymbolGetAtomicSymbolName(handle, ctypes.byref(found)))
-    return found.value.decode()
+    own_name = ctypes.c_char_p()
+    mx.base.check_call(mx.base._LIB.MXSymbolGetAtomicSymbolName(handle, ctypes.byref(own_name)))
+    return own_name.value.decode()
 
 
 def reason() -> str | None:

@@ -142,7 +142,7 @@ def builtin_node(op: Op, space: ModuleType, attrs: tuple, inputs: Iterable[Array
             inputs = pins.pinned(op, attrs, inputs)
         outputs = _of_reference(op, space, attrs, inputs, is_widened)
     if space is mx.nd:   # the reference may have returned an input itself
-        outputs = [mx.nd.identity(value) if any(value is given for given in inputs) else value for value in outputs]
+        outputs = [mx.nd.identity(value) if any(value is tensor for tensor in inputs) else value for value in outputs]
     else:
         outputs = _named_outputs(op, attrs, outputs, named["name"])
     return _returned(op, attrs, outputs)

@@ -30,13 +30,13 @@ class Printed:
 
     def __new__(cls, *args: Any, **kwargs: Any):
         block = super().__new__(cls)
-        given = inspect.signature(cls.__init__).bind_partial(block, *args, **kwargs)
-        given.apply_defaults()
-        block._given = {name: value for name, value in given.arguments.items() if name not in ("self", "kwargs")}
+        bound = inspect.signature(cls.__init__).bind_partial(block, *args, **kwargs)
+        bound.apply_defaults()
+        block._arguments = {name: value for name, value in bound.arguments.items() if name not in ("self", "kwargs")}
         return block
 
     def __repr__(self):
-        return call_text(self, {name: self._options.get(name, value) for name, value in self._given.items()})
+        return call_text(self, {name: self._options.get(name, value) for name, value in self._arguments.items()})
 
 
 def call_text(block: Block | Initializer, arguments: Mapping[str, Any]) -> str:

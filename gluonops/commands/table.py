@@ -84,7 +84,7 @@ def rows(names: list[str] | None = None) -> list[dict]:
     return [_row(entry) for name, entry in registry.entries().items() if names is None or name in names]
 
 
-def _row(entry: registry.Entry) -> dict:
+def _row(entry: registry.RegisteredOp) -> dict:
     op = entry.op
     return {
         "op": op.name,
@@ -100,7 +100,7 @@ def _row(entry: registry.Entry) -> dict:
     }
 
 
-def _layer(entry: registry.Entry) -> str:
+def _layer(entry: registry.RegisteredOp) -> str:
     """``nn.Reorg``: the class in ``gluonops.nn`` or ``gluonops.loss`` that the operator's block.py defines."""
     for name, block in _blocks().items():
         if block.__module__ == f"gluonops.ops.{entry.op.name}.block":
@@ -108,7 +108,7 @@ def _layer(entry: registry.Entry) -> str:
     return f"none: {entry.op.unsupported.get('block.py', 'not in a catalogue')}"
 
 
-def _arguments(entry: registry.Entry) -> str:
+def _arguments(entry: registry.RegisteredOp) -> str:
     """The arguments of the operator's layer, and which of them has another name in the function."""
     block = _blocks().get(_layer(entry))
     if block is None:

@@ -51,27 +51,27 @@ def attributes(op: Op) -> list[Attr]:
     return [attr for attr in op.attrs if attr.name not in tensors]
 
 
-def known_types(op: Op, derived: Mapping[str, Number]) -> dict[str, str]:
+def types_of_names(op: Op, derived: Mapping[str, Number]) -> dict[str, str]:
     """The dtype, in expressions, of each dimension, constant, attribute and derived number."""
-    found = {name: number.dtype if number.dtype in ("bool", "int64") else "float64" for name, number in derived.items()}
+    types = {name: number.dtype if number.dtype in ("bool", "int64") else "float64" for name, number in derived.items()}
     for attr in attributes(op):
         kind = attr.kind.kind if isinstance(attr.kind, Optional) else attr.kind
-        found[attr.name] = {"Int": "int64", "IntOrTuple": "int64", "Bool": "bool"}.get(type(kind).__name__, "float64")
-    return {**found, **dict.fromkeys([*op.dims, *op.constants], "int64")}
+        types[attr.name] = {"Int": "int64", "IntOrTuple": "int64", "Bool": "bool"}.get(type(kind).__name__, "float64")
+    return {**types, **dict.fromkeys([*op.dims, *op.constants], "int64")}
 
 
 def derived_numbers(op: Op, declared: dict[str, str | Number]) -> dict[str, Number]:
     """The derived numbers, those that are only an expression with the dtype that follows from it."""
-    found = {}
+    numbers = {}
     for name, number in declared.items():
         if isinstance(number, str):
             try:
-                dtype = dtype_of(expression(number).tree, known_types(op, found))
+                dtype = dtype_of(expression(number).tree, types_of_names(op, numbers))
             except ValueError as error:
                 raise ValueError(f"{op.name}: {error}") from None
             number = Number("A" if dtype == "float64" else dtype, number)
-        found[name] = number
-    return found
+        numbers[name] = number
+    return numbers
 
 
 def constants(numbers: Iterable[tuple[str, int]]) -> str:

@@ -226,10 +226,10 @@ class Attr:
             raise OpError(where, what, f"Pass another {self.name}") from error
 
 
-def parsed(where: str, kinds: typing.Mapping[str, Kind], /, **given: typing.Any) -> dict:
+def parsed(where: str, kinds: typing.Mapping[str, Kind], /, **values: typing.Any) -> dict:
     """The arguments of a function or a block as typed values, in the order of ``kinds``.
 
     ``given`` has a value for each of them: ``parsed("nn.DropBlock", OPTIONS, block_size=block_size)``. An OpError names
     one that is not of its kind.
     """
-    return {name: Attr(name, kind, None).parse(where, given[name]) for name, kind in kinds.items()}
+    return {name: Attr(name, kind, None).parse(where, values[name]) for name, kind in kinds.items()}

@@ -35,7 +35,7 @@ class Indices:
 
 
 @dataclasses.dataclass(frozen=True)
-class Rows:
+class ValidRows:
     """The values of an input are rows along its last axis. A row is valid, or all its numbers are 0.
 
     ``expected`` and ``remedy`` are the error's text; ``{expression}`` in them stands for a value.
@@ -79,7 +79,7 @@ class Arg:
     name: str
     dtype: str                    # its type variable, or two and a condition: ``"L if sparse else T"``
     gradient: bool | str = True   # whether it has a gradient, or the condition under which it has one
-    values: Indices | Rows | None = None   # the valid values; :mod:`.labels` says when they are checked
+    values: Indices | ValidRows | None = None   # the valid values; :mod:`.labels` says when they are checked
     doc: str = ""   # what it means; by default its shape and dtype are all
 
     def has_gradient(self, attrs: tuple) -> bool:

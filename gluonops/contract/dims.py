@@ -128,8 +128,8 @@ def bare_sizes(where: str, patterns: dict, shapes: dict, remedies: dict | None =
                 if size != dim.value:
                     raise _not_the_fixed_size(where, tensor, shape, pattern, dim, remedies or {})
                 continue
-            known, source = bases.setdefault(dim.name, (base, tensor))
-            if base is None or base != known:
+            first_size, source = bases.setdefault(dim.name, (base, tensor))
+            if base is None or base != first_size:
                 raise _contradiction(where, tensor, shape, patterns, shapes, dim, source)
     return bases
 
@@ -164,7 +164,7 @@ def _contradiction(where: str, tensor: str, shape: tuple, patterns: dict, shapes
     if source == tensor:
         return OpError(where, f"{tensor} has shape {shape}; expected {pattern_text(patterns[tensor])} with {dim}",
                        "Reshape it")
-    others = {name: known for name, known in shapes.items() if name != tensor}
+    others = {name: other for name, other in shapes.items() if name != tensor}
     expected = solve(where, patterns, others)[tensor]
     expected = tuple(dim if size == UNKNOWN else size for dim, size in zip(patterns[tensor], expected))
     return OpError(where, f"{tensor} has shape {shape}; expected {pattern_text(expected)} to match {source} of shape "

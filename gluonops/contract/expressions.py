@@ -45,8 +45,8 @@ class Expression:
                 raise ValueError(f"{text!r}: a tensor has .ndim, .size and .samples only")
         self.tree = tree.body
         self.text = ast.unparse(tree)
-        found = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-        self.names = frozenset(found - set(FUNCTIONS))
+        identifiers = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        self.names = frozenset(identifiers - set(FUNCTIONS))
         self._code = compile(tree, "<contract>", "eval")
 
     def __call__(self, values: Mapping[str, Any]) -> Any:
@@ -86,5 +86,5 @@ def dtype_of(node: ast.AST, types: Mapping[str, str]) -> str:
         parts = node.args
     else:
         parts = (node.body, node.orelse) if isinstance(node, ast.IfExp) else (node.left, node.right)
-    found = {dtype_of(part, types) for part in parts}
-    return "float64" if "float64" in found else "int64" if "int64" in found else "bool"
+    dtypes = {dtype_of(part, types) for part in parts}
+    return "float64" if "float64" in dtypes else "int64" if "int64" in dtypes else "bool"

@@ -36,7 +36,7 @@ from .declarations import (
     Number,
     Out,
     Refused,
-    Rows,
+    ValidRows,
     accumulator,
     dtype_name,
     each_element,
@@ -51,7 +51,7 @@ from .shapes import Shapes, bare_name
 # All words that contracts are written with: those of an operator import them from here.
 __all__ = ["FLOATS", "INTEGERS", "LABELS", "THREADS", "WARP", "Arg", "Array", "Attr", "Becomes", "Bool", "Choice",
            "Cuda", "Float", "Indices", "Int", "IntOrTuple", "Kernels", "Launch", "Number", "Numbers", "Op", "Optional",
-           "Out", "Pairs", "Refused", "Rows", "Shapes", "each_element", "elements", "rows"]
+           "Out", "Pairs", "Refused", "Shapes", "ValidRows", "each_element", "elements", "rows"]
 
 ROLES = ("layer", "loss", "loss head")
 FAMILIES = ("softmax and sigmoid", "other losses", "boxes and detection", "activations", "normalisation", "moves")
@@ -105,9 +105,9 @@ class Op:
     avx512: tuple[str, ...] = ("float32",)
 
     def __post_init__(self) -> None:
-        for field, known in (("role", ROLES), ("family", FAMILIES)):
-            if getattr(self, field) not in known:
-                raise ValueError(f"{self.name}: {field} is {getattr(self, field)!r}; expected one of {known}")
+        for field, allowed in (("role", ROLES), ("family", FAMILIES)):
+            if getattr(self, field) not in allowed:
+                raise ValueError(f"{self.name}: {field} is {getattr(self, field)!r}; expected one of {allowed}")
         if not self.types:
             has_labels = any("L" in arg.dtype.split() for arg in self.inputs)
             object.__setattr__(self, "types", {"T": FLOATS, **({"L": LABELS} if has_labels else {})})
@@ -130,7 +130,7 @@ class Op:
         return self.inputs + self.outputs
 
     @functools.cached_property
-    def known_in_backward(self) -> list[str]:
+    def offered_to_backward(self) -> list[str]:
         """The names of what MXNet offers to the gradient, in its order: head gradients, inputs and outputs."""
         return [*(f"{out.name}_grad" for out in self.outputs), *(tensor.name for tensor in self.tensors)]
 
@@ -150,11 +150,11 @@ class Op:
         """Typed attributes from Python values or from the strings in a graph."""
         if self.takes_tuples:
             values = without_mxnet(values)
-        known = {attr.name for attr in self.attrs}
+        names = {attr.name for attr in self.attrs}
         for name in values:
             is_mark = name.startswith("__") and name.endswith("__")
-            if name not in known and not is_mark:
-                expected = f"expected {', '.join(sorted(known))}" if known else "this op takes none"
+            if name not in names and not is_mark:
+                expected = f"expected {', '.join(sorted(names))}" if names else "this op takes none"
                 raise self.error(f"{quoted(name)} is not an attribute; {expected}", "Check the spelling")
         attrs = self.Attrs(*(attr.parse(self.name, values.get(attr.name, attr.default)) for attr in self.attrs))
         self._refuse(attrs._asdict(), reads_ndim=False)
@@ -183,14 +183,14 @@ class Op:
 
         If the number of dimensions does not follow, the known shapes only.
         """
-        known = self._known(shapes)
-        expanded = self._patterns(attrs, known)
+        known_shapes = self._shapes_of_tensors(shapes)
+        expanded = self._patterns(attrs, known_shapes)
         if expanded is None:
-            return known
+            return known_shapes
         patterns, whole, remedies = expanded
-        solved = solve(self.name, patterns, known, whole, remedies)
+        solved = solve(self.name, patterns, known_shapes, whole, remedies)
         if self.counts:
-            self._check_counts(attrs, bare_sizes(self.name, patterns, known))
+            self._check_counts(attrs, bare_sizes(self.name, patterns, known_shapes))
         return solved
 
     def _check_counts(self, attrs: tuple, sizes: dict[str, tuple]) -> None:
@@ -207,25 +207,26 @@ class Op:
     @functools.cached_property
     def dims(self) -> list[str]:
         """The names of dimensions and groups whose sizes every declaration of the shapes shows in an input."""
-        found = [[bare_name(term) for arg in self.inputs for term in rule.patterns[arg.name]] for rule in self.rules]
-        first = dict.fromkeys(name for name in found[0] if name)
-        return [name for name in first if all(name in others for others in found)]
+        names_by_rule = [[bare_name(term) for arg in self.inputs for term in rule.patterns[arg.name]]
+                         for rule in self.rules]
+        first = dict.fromkeys(name for name in names_by_rule[0] if name)
+        return [name for name in first if all(name in names for names in names_by_rule)]
 
     def dim_sizes(self, attrs: tuple, shapes: dict[str, tuple]) -> dict[str, int]:
         """The size of each of ``dims``; of a group the product of its sizes. ``shapes`` has every input's."""
         ndims = {arg.name: len(shapes[arg.name]) for arg in self.inputs}
         groups = self.rule(attrs, ndims).groups(self.name, attrs._asdict(), ndims[self.inputs[0].name])
-        found = self.sizes(attrs, {arg.name: shapes[arg.name] for arg in self.inputs})
-        found.update({name: math.prod(found[dim.name] for dim in dims) for name, dims in groups.items()})
-        return {name: found[name] for name in self.dims}
+        sizes = self.sizes(attrs, {arg.name: shapes[arg.name] for arg in self.inputs})
+        sizes.update({name: math.prod(sizes[dim.name] for dim in dims) for name, dims in groups.items()})
+        return {name: sizes[name] for name in self.dims}
 
     def sizes(self, attrs: tuple, shapes: dict[str, tuple]) -> dict[str, int]:
         """The size of every named dimension that follows from the known shapes."""
-        known = self._known(shapes)
-        patterns, _, _ = self._patterns(attrs, known)
-        return {name: size for name, (size, _) in bare_sizes(self.name, patterns, known).items()}
+        known_shapes = self._shapes_of_tensors(shapes)
+        patterns, _, _ = self._patterns(attrs, known_shapes)
+        return {name: size for name, (size, _) in bare_sizes(self.name, patterns, known_shapes).items()}
 
-    def _known(self, shapes: dict[str, tuple | None]) -> dict[str, tuple]:
+    def _shapes_of_tensors(self, shapes: dict[str, tuple | None]) -> dict[str, tuple]:
         names = [tensor.name for tensor in self.tensors]
         return {name: tuple(shapes[name]) for name in names if shapes.get(name) is not None}
 
@@ -236,13 +237,13 @@ class Op:
         sizes = self.sizes(attrs, shapes) if holding else {}
         return {arg.name: sizes[arg.values.dimension] for arg in holding}
 
-    def _patterns(self, attrs: tuple, known: dict[str, tuple]) -> tuple[dict, tuple, dict] | None:
+    def _patterns(self, attrs: tuple, known_shapes: dict[str, tuple]) -> tuple[dict, tuple, dict] | None:
         """(patterns, whole, remedies) for the known shapes; None if the number of dimensions does not follow."""
         first = self.inputs[0].name
-        ndims = {name: len(shape) for name, shape in known.items()}
-        if known and first not in known:
+        ndims = {name: len(shape) for name, shape in known_shapes.items()}
+        if known_shapes and first not in known_shapes:
             fitting = [ndim for ndim, patterns in self._possible(attrs, ndims)
-                       if all(len(patterns[name]) == len(shape) for name, shape in known.items())]
+                       if all(len(patterns[name]) == len(shape) for name, shape in known_shapes.items())]
             if len(fitting) == 1:
                 ndims[first] = fitting[0]
         return self.expand(attrs, ndims) if first in ndims else None
@@ -312,14 +313,14 @@ class Op:
         return {tensor.name: dtypes_of.get(variables[tensor.name]) for tensor in self.tensors}
 
     @cached
-    def shapes_of(self, attrs: tuple, known: tuple) -> dict[str, tuple]:
+    def shapes_of(self, attrs: tuple, input_shapes: tuple) -> dict[str, tuple]:
         """:meth:`infer_shape` from the shapes of the inputs, None if unknown."""
-        return self.infer_shape(attrs, {arg.name: shape for arg, shape in zip(self.inputs, known)})
+        return self.infer_shape(attrs, {arg.name: shape for arg, shape in zip(self.inputs, input_shapes)})
 
     @cached
-    def dtypes_of(self, attrs: tuple, known: tuple) -> dict[str, str | None]:
+    def dtypes_of(self, attrs: tuple, input_dtypes: tuple) -> dict[str, str | None]:
         """:meth:`infer_type` from the dtypes of the inputs, None if unknown."""
-        return self.infer_type(attrs, {arg.name: dtype for arg, dtype in zip(self.inputs, known)})
+        return self.infer_type(attrs, {arg.name: dtype for arg, dtype in zip(self.inputs, input_dtypes)})
 
     def validate(self, attrs: tuple, arrays: Sequence[typing.Any]) -> dict[str, tuple]:
         """The shape of every tensor. An OpError if the inputs, arrays in order, are not valid."""

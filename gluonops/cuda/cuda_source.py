@@ -53,11 +53,11 @@ def _texts(headers: list[pathlib.Path]) -> dict[str, str]:
 
 def _headers(path: pathlib.Path) -> list[pathlib.Path]:
     """The files that a CUDA file includes, directly or not. Each comes after the files that it includes."""
-    found = []
+    headers = []
     for name in INCLUDE.findall(path.read_text()):
         header = (path.parent / name).resolve()
-        found += [*_headers(header), header]
-    return list(dict.fromkeys(found))
+        headers += [*_headers(header), header]
+    return list(dict.fromkeys(headers))
 
 
 def _without_includes(path: pathlib.Path) -> str:

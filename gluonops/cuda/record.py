@@ -38,25 +38,27 @@ class Member(typing.NamedTuple):
 
 
 # The type of a member -> the parameters, values and arguments of a :class:`Member`, with {} for its name.
-_FORMS = {
-    "int64_t": ((("int64_t", "{}"),), {"": "{}"}, lambda given: (int(given),)),
-    "bool": ((("int64_t", "{}"),), {"": "{} != 0"}, lambda given: (int(given),)),
-    "double": ((("double", "{}"),), {"": "{}"}, lambda given: (float(given),)),
-    "A": ((("double", "{}"),), {"": "A({})"}, lambda given: (float(given),)),
-    "Optional<int64_t>": ((("int64_t", "{}_given"), ("int64_t", "{}")), {".given": "{}_given != 0", ".value": "{}"},
-                          lambda given: (int(given is not None), int(given or 0))),
-    "Optional<double>": ((("int64_t", "{}_given"), ("double", "{}")), {".given": "{}_given != 0", ".value": "{}"},
-                         lambda given: (int(given is not None), float(given or 0))),
+_MEMBER_KINDS = {
+    "int64_t": ((("int64_t", "{}"),), {"": "{}"}, lambda value: (int(value),)),
+    "bool": ((("int64_t", "{}"),), {"": "{} != 0"}, lambda value: (int(value),)),
+    "double": ((("double", "{}"),), {"": "{}"}, lambda value: (float(value),)),
+    "A": ((("double", "{}"),), {"": "A({})"}, lambda value: (float(value),)),
+    "Optional<int64_t>": ((("int64_t", "{}_has_value"), ("int64_t", "{}")),
+                          {".has_value": "{}_has_value != 0", ".value": "{}"},
+                          lambda value: (int(value is not None), int(value or 0))),
+    "Optional<double>": ((("int64_t", "{}_has_value"), ("double", "{}")),
+                         {".has_value": "{}_has_value != 0", ".value": "{}"},
+                         lambda value: (int(value is not None), float(value or 0))),
     "List<double>": ((("const double *", "{}"), ("int64_t", "{}_count")), {".values": "{}", ".count": "{}_count"},
-                     lambda given: (given or (0.0,), len(given or ()))),
-    "Weights<A>": ((("const A *", "{}"), ("double", "{}_sum"), ("int64_t", "{}_given")),
-                   {".values": "{0}_given ? {0} : 0", ".sum": "{}_sum"},
-                   lambda given: (given or (1.0,), math.fsum(given or ()), int(given is not None))),
+                     lambda value: (value or (0.0,), len(value or ()))),
+    "Weights<A>": ((("const A *", "{}"), ("double", "{}_sum"), ("int64_t", "{}_has_value")),
+                   {".values": "{0}_has_value ? {0} : 0", ".sum": "{}_sum"},
+                   lambda value: (value or (1.0,), math.fsum(value or ()), int(value is not None))),
 }
 
 
 def _member(name: str, c_type: str) -> Member:
-    parameters, values, arguments = _FORMS[c_type]
+    parameters, values, arguments = _MEMBER_KINDS[c_type]
     return Member(name, tuple((kind, text.format(name)) for kind, text in parameters),
                   {part: text.format(name) for part, text in values.items()}, arguments)
 
@@ -65,7 +67,7 @@ def _member_of_attribute(op: Op, attr: Attr) -> Member:
     c_type = attribute_type(op, attr)
     if isinstance(attr.kind, Choice):
         return Member(attr.name, (("int64_t", attr.name),), {"": f"{c_type}({attr.name})"},
-                      lambda given: (attr.kind.words.index(given),))
+                      lambda word: (attr.kind.words.index(word),))
     return _member(attr.name, c_type)
 
 
@@ -129,13 +131,13 @@ def _variable_of(op: Op, name: str) -> str:
 def parameters(op: Op, direction: str) -> list[tuple[str, str]]:
     """(type, name) of each parameter of a kernel, in order. Types have the type variables."""
     tensors = written(op, direction)
-    found = [(f"const {_variable_of(op, name)} *", name) for name in read(op, direction)]
-    found += [(f"{_variable(tensor.dtype)} *", written_name(tensor, direction)) for tensor in tensors]
-    found += [("double *", array.name) for array in scratch(op, direction)]
-    found += [("int", f"{written_name(tensor, direction)}_request") for tensor in tensors]
+    pairs = [(f"const {_variable_of(op, name)} *", name) for name in read(op, direction)]
+    pairs += [(f"{_variable(tensor.dtype)} *", written_name(tensor, direction)) for tensor in tensors]
+    pairs += [("double *", array.name) for array in scratch(op, direction)]
+    pairs += [("int", f"{written_name(tensor, direction)}_request") for tensor in tensors]
     if op.cuda.steps:
-        found.append(("int64_t", "step"))
-    return found + [parameter for member in members(op) for parameter in member.parameters]
+        pairs.append(("int64_t", "step"))
+    return pairs + [parameter for member in members(op) for parameter in member.parameters]
 
 
 class CudaArguments(Arguments):
@@ -187,7 +189,7 @@ def kernels(op: Op) -> str:
 def _kernel(op: Op, direction: str) -> list[str]:
     bounds = getattr(op.cuda, f"{direction}_bounds")
     call = getattr(op.kernels, direction) if op.kernels else f"{direction}(args)"
-    given = [_text(c_type).replace("*", "*__restrict__ ") + ("" if "*" in c_type else " ") + name
+    declared = [_text(c_type).replace("*", "*__restrict__ ") + ("" if "*" in c_type else " ") + name
              for c_type, name in parameters(op, direction)]
     record = CudaArguments(op)
     lines = [f"args.{name} = {value};" for name, value in _values(op, direction, record)]
@@ -195,7 +197,7 @@ def _kernel(op: Op, direction: str) -> list[str]:
               for array in scratch(op, direction) if _is_struct(array)]
     return [record.template(),
             f"__global__ void {f'__launch_bounds__({bounds}) ' if bounds else ''}{op.name}_{direction}(",
-            *[f"    {parameter}," for parameter in given[:-1]], f"    {given[-1]})", "{",
+            *[f"    {parameter}," for parameter in declared[:-1]], f"    {declared[-1]})", "{",
             f"    {record.type} args = {{}};", *[f"    {line}" for line in lines], f"    {call};", "}", ""]
 
 
@@ -236,8 +238,8 @@ def signature(op: Op, direction: str, dtypes: dict[str, str]) -> str:
 
 def table_dtypes(op: Op, dtypes: dict[str, str]) -> dict[str, str]:
     """Parameter -> the dtype of its array, of those that are tuples of numbers."""
-    found = {name: c_type for member in members(op) for c_type, name in member.parameters if "*" in c_type}
-    return {name: dtypes["A"] if " A " in c_type else "float64" for name, c_type in found.items()}
+    c_types = {name: c_type for member in members(op) for c_type, name in member.parameters if "*" in c_type}
+    return {name: dtypes["A"] if " A " in c_type else "float64" for name, c_type in c_types.items()}
 
 
 # -- what fills it -------------------------------------------------------------------------------------------------
@@ -258,8 +260,8 @@ def plan(op: Op, direction: str, attrs: tuple, shapes: dict[str, tuple], dtype: 
     arguments = {}
     for member in members(op):
         arguments.update(zip([name for _, name in member.parameters], member.arguments(numbers[member.name])))
-    known = {**numbers, **op.constants, "splits": launch.splits}
-    sizes = {array.name: _float64s(array, expression(array.size)(known), dtype) for array in scratch(op, direction)}
+    values = {**numbers, **op.constants, "splits": launch.splits}
+    sizes = {array.name: _float64s(array, expression(array.size)(values), dtype) for array in scratch(op, direction)}
     steps = tuple(op.cuda.steps.index(step) for step in launch.steps) or (0,)
     return Plan(launch, steps, sizes, arguments)
 
@@ -268,15 +270,15 @@ def _numbers(op: Op, attrs: tuple, shapes: dict[str, tuple]) -> dict:
     """Every number of the record by name. The weights of an attribute are as many as its dimension."""
     numbers = {**attrs._asdict(), **op.dim_sizes(attrs, shapes)}
     for name, dimension in op.counts.items():
-        given = numbers[name]
-        if given is not None and len(given) == 1:
-            numbers[name] = given * numbers[dimension]
+        weights = numbers[name]
+        if weights is not None and len(weights) == 1:
+            numbers[name] = weights * numbers[dimension]
     tensors = {name: types.SimpleNamespace(ndim=len(shape), size=math.prod(shape), samples=math.prod(shape[:1]))
                for name, shape in ((arg.name, shapes[arg.name]) for arg in op.inputs)}
     computed = op.cuda.derive(attrs, shapes) if op.cuda.derive else {}
-    known = {**tensors, **op.constants, **numbers}
+    values = {**tensors, **op.constants, **numbers}
     for name, number in _derived(op).items():
-        numbers[name] = known[name] = expression(number.expression)(known) if number.expression else computed[name]
+        numbers[name] = values[name] = expression(number.expression)(values) if number.expression else computed[name]
     return numbers
 
 

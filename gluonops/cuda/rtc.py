@@ -7,7 +7,7 @@ memory. The template parameters are the contract's type variables. :mod:`.cuda_s
 any GPU from compute capability 5.2 on, also for GPUs newer than NVRTC. One module serves all GPUs: MXNet passes its PTX
 to the driver when a kernel first runs on a GPU.
 
-What a launch needs besides its arrays is prepared once, and belongs to a :class:`Node`.
+What a launch needs besides its arrays is prepared once, and belongs to a :class:`BoundOp`.
 """
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Layout(NamedTuple):
     may_have_scalars: bool
 
 
-class Node:
+class BoundOp:
     """An operator with its attributes, a device, and the shapes and dtypes of its inputs.
 
     It owns what its launches need besides the arrays. A scalar has the shape (1,).
@@ -76,15 +76,15 @@ class Node:
         self._passes = {}   # (direction, requests) -> Pass
 
     @staticmethod
-    def created(op: Op, attrs: tuple, context: mx.Context, shapes: list[list[int]], dtypes: list[int]) -> Node:
+    def created(op: Op, attrs: tuple, context: mx.Context, shapes: list[list[int]], dtypes: list[int]) -> BoundOp:
         """The node of what MXNet passes to ``create_operator``."""
-        return _node(op, attrs, context, tuple(tuple(shape) or (1,) for shape in shapes),
+        return _bound_op(op, attrs, context, tuple(tuple(shape) or (1,) for shape in shapes),
                      tuple(DTYPE_NAMES[number] for number in dtypes))
 
     @staticmethod
-    def of(op: Op, attrs: tuple, arrays: list[mx.nd.NDArray]) -> Node:
+    def of(op: Op, attrs: tuple, arrays: list[mx.nd.NDArray]) -> BoundOp:
         """The node of an operator's inputs."""
-        return _node(op, attrs, arrays[0].context, tuple(array.shape or (1,) for array in arrays),
+        return _bound_op(op, attrs, arrays[0].context, tuple(array.shape or (1,) for array in arrays),
                      tuple(array.dtype.__name__ for array in arrays))
 
     @functools.cached_property
@@ -92,7 +92,7 @@ class Node:
         op = self.op
         inferred = op.shapes_of(self.attrs, self.shapes).values()
         return Layout(
-            read=tuple(map(op.known_in_backward.index, op.backward)),
+            read=tuple(map(op.offered_to_backward.index, op.backward)),
             written=tuple(index for index, arg in enumerate(op.inputs) if arg.gradient),
             gradients=tuple(index for index, arg in enumerate(op.inputs) if arg.has_gradient(self.attrs)),
             has_empty=any(0 in shape for shape in inferred),
@@ -112,7 +112,7 @@ class Node:
         return *types, ("A", accumulator(dict(types)["T"]))
 
 
-_node = functools.lru_cache(maxsize=512)(Node)   # a node may keep memory of the GPU
+_bound_op = functools.lru_cache(maxsize=512)(BoundOp)   # a node may keep memory of the GPU
 
 
 def operators() -> list[str]:
@@ -217,11 +217,11 @@ class Pass:
     ``requests``: the request of each tensor in :func:`.record.written`.
     """
 
-    def __init__(self, node: Node, direction: str, requests: tuple[str, ...]):
-        op, attrs, context, types = node.op, node.attrs, node.context, node.types()
+    def __init__(self, bound_op: BoundOp, direction: str, requests: tuple[str, ...]):
+        op, attrs, context, types = bound_op.op, bound_op.attrs, bound_op.context, bound_op.types()
         variables, dtypes = op.type_vars(attrs), dict(types)
-        shapes = op.infer_shape(attrs, {arg.name: shape for arg, shape in zip(op.inputs, node.shapes)})
-        planned = record.plan(op, direction, attrs, shapes, node.dtypes[0])
+        shapes = op.infer_shape(attrs, {arg.name: shape for arg, shape in zip(op.inputs, bound_op.shapes)})
+        planned = record.plan(op, direction, attrs, shapes, bound_op.dtypes[0])
         kernel = _kernel(op.name, direction, types, record.signature(op, direction, dtypes))
 
         self._context, self._loaded = context, False
@@ -262,7 +262,7 @@ class _Failure:
     pause: float
 
 
-def launch(node: Node, direction: str, requests: tuple[str, ...], read: list[mx.nd.NDArray],
+def launch(bound_op: BoundOp, direction: str, requests: tuple[str, ...], read: list[mx.nd.NDArray],
            written: list[mx.nd.NDArray]) -> bool:
     """Run a kernel on the tensors of :func:`.record.read` and :func:`.record.written`, none empty or a scalar.
 
@@ -271,25 +271,25 @@ def launch(node: Node, direction: str, requests: tuple[str, ...], read: list[mx.
     start, for lack of memory, say, is tried again after a pause. An OpError if there is no kernel, and MXNet has no
     code for this GPU, so that ``mx.nd`` cannot compute there.
     """
-    op = node.op
+    op = bound_op.op
     if op.cuda is None:
-        _check_mxnet_computes(node, "the operator has none")
+        _check_mxnet_computes(bound_op, "the operator has none")
         return False
-    key = (op.name, node.dtypes, node.context)
+    key = (op.name, bound_op.dtypes, bound_op.context)
     with lock:
         before = _failed.get(key)
         if before is None or time.monotonic() >= before.until:
             try:   # a kernel is compiled at its first use, and loaded at its first launch
-                node.prepared(direction, requests)(read, written)
+                bound_op.prepared(direction, requests)(read, written)
                 _failed.pop(key, None)
                 return True
             except (OpError, mx.MXNetError) as error:
                 _failed[key] = _failure(error, before)
         reason = _failed[key].reason
-    _check_mxnet_computes(node, reason)
+    _check_mxnet_computes(bound_op, reason)
     if before is None:
-        warnings.warn(f"gluonops.{op.name}: {_no_kernel(node)}, computing with mx.nd instead: {reason}", RuntimeWarning,
-                      stacklevel=2)
+        warnings.warn(f"gluonops.{op.name}: {_no_kernel(bound_op)}, computing with mx.nd instead: {reason}",
+                      RuntimeWarning, stacklevel=2)
     return False
 
 
@@ -301,8 +301,8 @@ def _failure(error: Exception, before: _Failure | None) -> _Failure:
     return _Failure(error, time.monotonic() + pause, pause)
 
 
-def _no_kernel(node: Node) -> str:
-    return f"no CUDA kernel for {', '.join(dict.fromkeys(node.dtypes))} on {node.context}"
+def _no_kernel(bound_op: BoundOp) -> str:
+    return f"no CUDA kernel for {', '.join(dict.fromkeys(bound_op.dtypes))} on {bound_op.context}"
 
 
 def mxnet_computes(context: mx.Context) -> bool:
@@ -313,10 +313,10 @@ def mxnet_computes(context: mx.Context) -> bool:
     return capability is None or driver.runs_mxnet(capability)
 
 
-def _check_mxnet_computes(node: Node, reason: object) -> None:
+def _check_mxnet_computes(bound_op: BoundOp, reason: object) -> None:
     """Raise an OpError if the fallback would fail inside MXNet."""
-    if not mxnet_computes(node.context):
-        capability = driver.capability(node.context.device_id)
-        raise node.op.error(f"{_no_kernel(node)} (compute capability {capability}), and MXNet 1.9.1 has no code for "
-                            f"this GPU that could compute instead: {reason}",
-                            "Compute on mx.cpu(), or on a GPU of compute capability 5.0 to 8.9")
+    if not mxnet_computes(bound_op.context):
+        capability = driver.capability(bound_op.context.device_id)
+        raise bound_op.op.error(f"{_no_kernel(bound_op)} (compute capability {capability}), and MXNet 1.9.1 has no "
+                                f"code for this GPU that could compute instead: {reason}",
+                                "Compute on mx.cpu(), or on a GPU of compute capability 5.0 to 8.9")

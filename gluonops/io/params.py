@@ -38,7 +38,7 @@ TYPES = tuple(map(np.dtype, ("float32", "float64", "float16", "uint8", "int32", 
 Array = Union[np.ndarray, "mx.nd.NDArray"]
 
 
-class Entry(NamedTuple):
+class StoredArray(NamedTuple):
     """An array of a file. ``offset`` is the first byte of its values; a list of arrays has no names, but None."""
 
     name: str | None
@@ -94,7 +94,7 @@ class _Reader:
             raise _Damaged(f"byte {self.offset}: {size} more bytes are announced; the file has {left}")
 
 
-def entries(where: str, path: str | os.PathLike, remedy: str = "Save the arrays again") -> list[Entry]:
+def entries(where: str, path: str | os.PathLike, remedy: str = "Save the arrays again") -> list[StoredArray]:
     """What arrays a file has. Their values are not read.
 
     ``remedy``: what the user can do, for errors. Raises OpError: the file cannot be read, is damaged, or has a sparse
@@ -103,24 +103,24 @@ def entries(where: str, path: str | os.PathLike, remedy: str = "Save the arrays 
     check_name(where, path)
     try:
         with opened(where, path, remedy) as file:
-            found = _entries(_Reader(file))
+            stored = _entries(_Reader(file))
     except _Damaged as error:
         check_downloaded(where, path)
         raise OpError(where, f"{path} is not a file of arrays, or it is damaged: {error}", remedy) from error
     sparse = [f"{number if entry.name is None else entry.name} ({STORAGES[entry.storage][0]})"
-              for number, entry in enumerate(found) if entry.storage != DENSE]
+              for number, entry in enumerate(stored) if entry.storage != DENSE]
     if sparse:
         raise OpError(where, f"{path} has the sparse arrays {', '.join(sparse)}; expected dense ones",
                       "Save NDArray.tostype('default') of each")
-    return found
+    return stored
 
 
 def read(where: str, path: str | os.PathLike, remedy: str = "Save the arrays again") -> dict[str, np.ndarray]:
     """The arrays of a file by name. A list of arrays has the names ``0``, ``1``, ... Errors as of :func:`entries`."""
-    found = entries(where, path, remedy)
+    stored = entries(where, path, remedy)
     arrays = {}
     with open(path, "rb") as file:
-        for number, entry in enumerate(found):
+        for number, entry in enumerate(stored):
             file.seek(entry.offset)
             values = np.fromfile(file, entry.dtype, math.prod(entry.shape))
             arrays[str(number) if entry.name is None else entry.name] = values.reshape(entry.shape)
@@ -198,7 +198,7 @@ def check_written(path: str) -> None:
             raise OSError(f"the file is incomplete ({error})") from error
 
 
-def _entries(reader: _Reader) -> list[Entry]:
+def _entries(reader: _Reader) -> list[StoredArray]:
     if reader.length < 24 or reader.number("Q") != LIST_MARK:
         raise _Damaged(f"byte 0: the mark {LIST_MARK:#x} is missing")
     reader.skip(8)   # reserved
@@ -215,7 +215,7 @@ def _entries(reader: _Reader) -> list[Entry]:
     return [array._replace(name=name) for array, name in zip(arrays, names or [None] * count)]
 
 
-def _array(reader: _Reader, index: int) -> Entry:
+def _array(reader: _Reader, index: int) -> StoredArray:
     """An array, without its name."""
     start, mark = reader.offset, reader.number("I")
     storage = reader.number("i") if mark in (MARK_V2, MARK_V3) else DENSE
@@ -235,7 +235,7 @@ def _array(reader: _Reader, index: int) -> Entry:
         sizes.append(math.prod(_shape(reader, start, index, least=1)) * indices.itemsize)
     offset = reader.offset
     reader.skip(sum(sizes))
-    return Entry(None, shape, dtype, offset, storage)
+    return StoredArray(None, shape, dtype, offset, storage)
 
 
 def _dtype(reader: _Reader, start: int, index: int, device: int) -> np.dtype:

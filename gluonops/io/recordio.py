@@ -57,12 +57,12 @@ def parts(where: str, path: str | os.PathLike, file: BinaryIO, offset: int,
     """
     size = os.fstat(file.fileno()).st_size
     name = path if key is None else f"{path}, record {key}"
-    found, expected = [], (WHOLE, FIRST)
+    positions, expected = [], (WHOLE, FIRST)
     while expected:
         file.seek(min(offset, size))
         magic, packed = FRAME.unpack(file.read(FRAME.size).ljust(FRAME.size, b"\0"))
         part, length = packed >> LENGTH_BITS, packed % (1 << LENGTH_BITS)
-        if magic != MAGIC and not found:
+        if magic != MAGIC and not positions:
             check_downloaded(where, path)
             reason = "" if key is None else f", where the .idx file puts record {key}"
             raise OpError(where, f"{path} has no record at byte {offset}{reason}", "Create both files again, together")
@@ -72,10 +72,10 @@ def parts(where: str, path: str | os.PathLike, file: BinaryIO, offset: int,
         if offset + FRAME.size + length > size:
             raise OpError(where, f"{name}: {length} bytes from byte {offset} on; the file ends at byte {size}",
                           "It was cut off: create or copy it again")
-        found.append((offset + FRAME.size, length))
+        positions.append((offset + FRAME.size, length))
         expected = () if part in (WHOLE, LAST) else (MIDDLE, LAST)
         offset += FRAME.size + length + -length % ALIGNMENT
-    return found
+    return positions
 
 
 def scan(where: str, path: str | os.PathLike) -> list[tuple[int, int]]:

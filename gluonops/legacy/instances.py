@@ -25,19 +25,19 @@ def register_class(cls: type) -> None:
 def register(instance: object, args: tuple, kwargs: dict) -> None:
     """Give a new instance its token; ``args`` and ``kwargs`` are its constructor's arguments."""
     _set_token(instance, uuid.uuid4().hex)
-    instance._given, given = None, (args, kwargs)
+    instance._stored_arguments, arguments = None, (args, kwargs)
     with contextlib.suppress(ValueError, SyntaxError):
-        if ast.literal_eval(repr(given)) == given:
-            instance._given = repr(given)
+        if ast.literal_eval(repr(arguments)) == arguments:
+            instance._stored_arguments = repr(arguments)
 
 
 def strings(instance: object) -> dict[str, str]:
     """The attributes of its node, by which :func:`find` finds it."""
     if _alive.get(instance._token) is not instance:   # a copy, which has the original's token
         _set_token(instance, uuid.uuid4().hex)
-        instance._given = None
-    given = {} if instance._given is None else {"given": instance._given}
-    return {"instance": instance._token, "operator": _full_name(type(instance)), **given}
+        instance._stored_arguments = None
+    arguments = {} if instance._stored_arguments is None else {"given": instance._stored_arguments}
+    return {"instance": instance._token, "operator": _full_name(type(instance)), **arguments}
 
 
 def find(operator: str, instance: str, given: str | None = None) -> object:
@@ -70,8 +70,8 @@ def _class(operator: str) -> type:
         return _classes[operator]
     candidates = [cls for cls in _classes.values() if cls.__name__ == last]
     if len(candidates) != 1:
-        known = f"there are {len(candidates)} classes {last} here" if candidates else "there is no such class here"
-        raise OpError(f"legacy.{last}", f"a node of a loaded graph is an instance of {operator}; {known}",
+        reason = f"there are {len(candidates)} classes {last} here" if candidates else "there is no such class here"
+        raise OpError(f"legacy.{last}", f"a node of a loaded graph is an instance of {operator}; {reason}",
                       "Import the module that defines it before you load the graph")
     return candidates[0]
 

@@ -83,9 +83,9 @@ class Operator(mx.operator.CustomOp):
         arrays = [*out_grad, *in_data, *out_data]
         ids, first, last = list(range(len(arrays))), len(out_grad), len(out_grad) + len(in_data)
         read = self.instance.declare_backward_dependency(ids[:first], ids[first:last], ids[last:])
-        known = [array if i in read else None for i, array in enumerate(arrays)]   # MXNet has freed the others
+        kept = [array if i in read else None for i, array in enumerate(arrays)]   # MXNet has freed the others
         self._run("backward", "in_grad", in_grad, req,
-                  out_grad=known[:first], in_data=known[first:last], out_data=known[last:])
+                  out_grad=kept[:first], in_data=kept[first:last], out_data=kept[last:])
 
     def _run(self, method: str, written: str, results: list, requests: list[str], **read: list) -> None:
         """Call a method of the instance, and write or add what it wrote to the results.
@@ -136,23 +136,23 @@ class Properties(mx.operator.CustomOpProp):
         return names(self.instance, "list_outputs")
 
     def infer_shape(self, in_shape: list) -> tuple[list, list, list]:
-        given = [list(shape) for shape in in_shape]
+        input_shapes = [list(shape) for shape in in_shape]
         outputs = len(names(self.instance, "list_outputs"))
-        lowest = min([1, *(size for shape in given for size in shape or [-1])])   # -1 is an unknown size
+        lowest = min([1, *(size for shape in input_shapes for size in shape or [-1])])   # -1 is an unknown size
         try:
-            answer = self.instance.infer_shape([list(shape) for shape in given])
+            answer = self.instance.infer_shape([list(shape) for shape in input_shapes])
         except Exception:
             if lowest >= 0:
                 raise
-            return given, [[]] * outputs, []   # an old infer_shape expects to know every size
+            return input_shapes, [[]] * outputs, []   # an old infer_shape expects to know every size
         try:
             inputs, results = ([self._sizes(shape, lowest) for shape in shapes] for shapes in answer)
         except OpError:
             raise
         except (TypeError, ValueError) as error:
             raise self._bad_shapes(answer, "") from error
-        if (len(inputs), len(results)) != (len(given), outputs):
-            raise self._bad_shapes(answer, f" of {len(given)} and {outputs} shapes")
+        if (len(inputs), len(results)) != (len(input_shapes), outputs):
+            raise self._bad_shapes(answer, f" of {len(input_shapes)} and {outputs} shapes")
         return inputs, results, []
 
     def _bad_shapes(self, answer: object, sizes: str) -> OpError:
@@ -171,8 +171,9 @@ class Properties(mx.operator.CustomOpProp):
 
     def infer_type(self, in_type: list) -> tuple[list, list, list]:
         """All tensors have the first known type, and float32 if there is no input."""
-        known = next((np.dtype(dtype).type for dtype in in_type if dtype is not None), None if in_type else np.float32)
-        return [dtype or known for dtype in in_type], [known] * len(self.instance.list_outputs()), []
+        default = None if in_type else np.float32
+        first = next((np.dtype(dtype).type for dtype in in_type if dtype is not None), default)
+        return [dtype or first for dtype in in_type], [first] * len(self.instance.list_outputs()), []
 
     def declare_backward_dependency(self, out_grad: list, in_data: list, out_data: list) -> list:
         return self.instance.declare_backward_dependency(list(out_grad), list(in_data), list(out_data))

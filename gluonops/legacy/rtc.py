@@ -92,8 +92,8 @@ class Rtc:
         arguments = []
         for name, array in zip(self.inputs + self.outputs, ins + outs):
             if not isinstance(array, mx.nd.NDArray) or not rtc.usable(array.context):
-                found = f"on {array.context}" if isinstance(array, mx.nd.NDArray) else f"a {type(array).__name__}"
-                raise OpError(self.where, f"{name} is {found}; a CUDA kernel runs on NVIDIA GPUs only",
+                place = f"on {array.context}" if isinstance(array, mx.nd.NDArray) else f"a {type(array).__name__}"
+                raise OpError(self.where, f"{name} is {place}; a CUDA kernel runs on NVIDIA GPUs only",
                               "Make it on one, with ctx=mx.gpu(), or use gluonops.ops, whose operators run anywhere")
             c_type = rtc.C_TYPES.get(array.dtype.__name__)
             if c_type is None:

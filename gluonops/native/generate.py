@@ -85,10 +85,10 @@ def family_of(op: Any, folder: pathlib.Path) -> str | None:
 
 def families(operators: dict[str, str | None]) -> list[list[str]]:
     """The operators of each unit: those that share a folder of kernels, which the compiler then reads once."""
-    found = {}
+    groups = {}
     for name, family in operators.items():
-        found.setdefault(family, []).append(name)
-    return sorted(found.values(), key=len, reverse=True)   # the longest compilation first
+        groups.setdefault(family, []).append(name)
+    return sorted(groups.values(), key=len, reverse=True)   # the longest compilation first
 
 
 def registrations(operators: dict[str, list[str]]) -> str:

@@ -184,8 +184,8 @@ private:
     [[noreturn]] void help(bool is_first)
     {
         for (;;) {
-            const uint64_t seen = calls_.load();
-            const auto is_wanted = [&] { return gate_.is_open() || (is_first && calls_.load() != seen); };
+            const uint64_t calls_before = calls_.load();
+            const auto is_wanted = [&] { return gate_.is_open() || (is_first && calls_.load() != calls_before); };
             const bool is_needed = spin_until([&] { return is_wanted() || is_beside_caller(); }, HELPER_SPIN);
             if (is_beside_caller())
                 leave_caller();

@@ -53,21 +53,21 @@ def replace(net: Block, kind: type | tuple[type, ...], make: Callable[[Block], B
     if isinstance(net, kind):
         raise OpError(WHERE, f"net is a {type(net).__name__} itself; expected a block that contains such layers",
                       "Call the new layer instead of it")
-    found = list(_layers(net, kind, ""))
-    if not found:
+    layers = list(_layers(net, kind, ""))
+    if not layers:
         blocks = []
         net.apply(blocks.append)
         classes = sorted({type(block).__name__ for block in blocks} - {type(net).__name__})
         raise OpError(WHERE, f"net contains no {_named(kind)}; it has {', '.join(classes) or 'no layers'}",
                       "Name one of these classes")
     made = {}
-    for parent, _, old, path in found:
+    for parent, _, old, path in layers:
         if old not in made:
             with parent.name_scope():
                 made[old] = make(old)
         _check(parent, made[old], path)
 
-    replaced = [(parent, key, old, path) for parent, key, old, path in found if made[old] is not old]
+    replaced = [(parent, key, old, path) for parent, key, old, path in layers if made[old] is not old]
     for parent, key, old, _ in replaced:
         _put(parent, key, old, made[old])
     net.apply(lambda block: isinstance(block, HybridBlock) and block._clear_cached_op())

@@ -89,8 +89,8 @@ def _versions() -> dict[str, str | None]:
 
 
 def _version(name: str) -> str | None:
-    found = mxnet_wheel.installed(name)
-    return found and found.version
+    distribution = mxnet_wheel.installed(name)
+    return distribution and distribution.version
 
 
 def _example_packages() -> dict[str, str | None]:
@@ -233,15 +233,17 @@ def _memory_text(memory: dict) -> str:
     return f"{usable}; up to {memory['bound'] / 2**30:.1f} GiB of freed tensors are kept for the next ones"
 
 
-def _processor_texts(found: dict) -> list[tuple[str, str]]:
+def _processor_texts(processor: dict) -> list[tuple[str, str]]:
     """Lines on the instruction sets, who uses which, and what that means for nets in 8 bits."""
-    used = ", ".join(f"{name} {level}" for name, level in found["used"].items() if level)
-    lines = [("processor", f"{found['name']}: {', '.join(found['instructions']) or 'instruction sets not known'}")]
+    used = ", ".join(f"{name} {level}" for name, level in processor["used"].items() if level)
+    instructions = ", ".join(processor["instructions"]) or "instruction sets not known"
+    lines = [("processor", f"{processor['name']}: {instructions}")]
     lines += [("", f"used by {used}")] if used else []
-    if found["saturating"]:
-        lines.append(("8 bits", f"{' and '.join(found['saturating'])}: sums of products saturate here. Files that were "
-                      "quantized with vnni_only are wrong, and all others are right"))
-    elif any(found["used"].values()):
+    if processor["saturating"]:
+        saturating = " and ".join(processor["saturating"])
+        lines.append(("8 bits", f"{saturating}: sums of products saturate here. Files that were quantized with "
+                      "vnni_only are wrong, and all others are right"))
+    elif any(processor["used"].values()):
         lines.append(("8 bits", "sums of products do not saturate here: all files are right, also with vnni_only"))
     return lines
 

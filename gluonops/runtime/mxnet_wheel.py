@@ -119,16 +119,16 @@ def installed(distribution: str) -> importlib.metadata.Distribution | None:
 
 def requirements(distribution: str) -> list[str]:
     """What an installed distribution says that it needs; empty if it is not installed."""
-    found = installed(distribution)
-    return found and found.requires or []
+    metadata = installed(distribution)
+    return metadata and metadata.requires or []
 
 
 def is_current(distribution: str) -> bool:
     """Whether the installed MXNet has what this version of gluonops adds."""
-    found = installed(distribution)
-    if found is None or found.version != OURS:
+    metadata = installed(distribution)
+    if metadata is None or metadata.version != OURS:
         return False
-    files = {pathlib.Path(found.locate_file(f"mxnet/_gluonops/{name}")): text for name, text in _added().items()}
+    files = {pathlib.Path(metadata.locate_file(f"mxnet/_gluonops/{name}")): text for name, text in _added().items()}
     return all(path.is_file() and path.read_bytes() == text for path, text in files.items())
 
 
@@ -142,8 +142,8 @@ def _added() -> dict[str, bytes]:
 # -- the original wheel ------------------------------------------------------------------------------------
 def _written(variant: str, wheel: str | None, folder: pathlib.Path, machine: str) -> pathlib.Path:
     """Write the changed wheel into a folder, from a given wheel or from a downloaded one."""
-    given = _downloaded(VARIANTS[variant], machine) if wheel is None else contextlib.nullcontext(pathlib.Path(wheel))
-    with given as original:
+    source = _downloaded(VARIANTS[variant], machine) if wheel is None else contextlib.nullcontext(pathlib.Path(wheel))
+    with source as original:
         return _write(original, VARIANTS[variant], folder)
 
 

@@ -11,9 +11,9 @@ import typing
 from collections.abc import Callable, Iterable
 
 
-def perhaps(name: str, known: Iterable[str]) -> str:
+def perhaps(name: str, candidates: Iterable[str]) -> str:
     """``Perhaps you mean 'x'``, where x is the known name that is most like this one. Empty if none is."""
-    for meant in difflib.get_close_matches(name, list(known), 1):
+    for meant in difflib.get_close_matches(name, list(candidates), 1):
         return f"Perhaps you mean {meant!r}"
     return ""
 

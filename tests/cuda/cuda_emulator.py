@@ -250,7 +250,7 @@ def install(monkeypatch, module=CudaModule):
     monkeypatch.setattr(rtc, "Start", Start)
     monkeypatch.setattr(rtc, "_module", functools.cache(rtc._module.__wrapped__))
     monkeypatch.setattr(rtc, "_kernel", functools.cache(rtc._kernel.__wrapped__))
-    monkeypatch.setattr(rtc, "_node", functools.cache(rtc.Node))
+    monkeypatch.setattr(rtc, "_bound_op", functools.cache(rtc.BoundOp))
     monkeypatch.setattr(rtc, "_failed", {})
     monkeypatch.setattr(driver, "make_current", lambda device: None)
     launches.clear()

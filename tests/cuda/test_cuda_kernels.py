@@ -165,7 +165,7 @@ class Run:
         dtypes = op.infer_type(self.attrs, {arg.name: a.dtype for arg, a in zip(op.inputs, self.arrays)})
         shapes = op.infer_shape(self.attrs, {arg.name: a.shape for arg, a in zip(op.inputs, self.arrays)})
         self.before = {t.name: rng.randint(0, 5, shapes[t.name]).astype(dtypes[t.name]) for t in op.tensors}
-        self.operator = custom.Operator(self.entry, rtc.Node.of(self.entry.op, self.attrs, self.inputs))
+        self.operator = custom.Operator(self.entry, rtc.BoundOp.of(self.entry.op, self.attrs, self.inputs))
 
     def view(self, values):
         return view(values, self.offsets[self.rng.randint(len(self.offsets))])

@@ -297,7 +297,7 @@ def launched(monkeypatch, rng):
         for tensor in record.written(op, direction):
             requests.append(request if tensor.name == written else "null")
             targets.append(found if tensor.name == written else mx.nd.zeros(1, dtype=dtype))
-        rtc.launch(rtc.Node.of(op, op.parse(attrs), list(inputs.values())), direction, tuple(requests),
+        rtc.launch(rtc.BoundOp.of(op, op.parse(attrs), list(inputs.values())), direction, tuple(requests),
                    [tensors[name] for name in record.read(op, direction)], targets)
         return found.asnumpy(), expected.asnumpy() + (before if request == "add" else 0)
 

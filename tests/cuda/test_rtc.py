@@ -104,7 +104,7 @@ def launches(monkeypatch):
 
 def forget():
     """Drop every kernel and everything that is prepared for one."""
-    for cached in (rtc._node, rtc._kernel, rtc._module):
+    for cached in (rtc._bound_op, rtc._kernel, rtc._module):
         cached.cache_clear()
 
 
@@ -113,8 +113,8 @@ def run_abs(values=(-1, 2), context=None, dtype="float32", request="write"):
     entry = registry.get("abs")
     data = mx.nd.array(values, context, dtype)
     output = mx.nd.ones_like(data)
-    node = rtc.Node.of(entry.op, entry.op.parse({}), [data])
-    custom.Operator(entry, node).forward(True, [request], [data], [output], [])
+    bound_op = rtc.BoundOp.of(entry.op, entry.op.parse({}), [data])
+    custom.Operator(entry, bound_op).forward(True, [request], [data], [output], [])
     return output.asnumpy()
 
 
@@ -138,7 +138,7 @@ def test_what_a_custom_op_launches(name, dtype, launches):
     dtypes = op.infer_type(attrs, {op.inputs[0].name: dtype})
     arrays = {t.name: mx.nd.zeros(shapes[t.name], dtype=dtypes[t.name]) for t in op.tensors}
     inputs, outputs = [arrays[a.name] for a in op.inputs], [arrays[o.name] for o in op.outputs]
-    operator = custom.Operator(registry.get(name), rtc.Node.of(op, attrs, inputs))
+    operator = custom.Operator(registry.get(name), rtc.BoundOp.of(op, attrs, inputs))
     operator.forward(True, ["write"] * len(outputs), inputs, outputs, [])
     requests = ["add"] + ["write"] * (len(inputs) - 1)
     operator.backward(requests, [a.copy() for a in outputs], inputs, outputs, [a.copy() for a in inputs], [])
@@ -247,7 +247,7 @@ class TestCompiling:
     def test_a_familys_files_come_before_the_kernel(self):
         files = cuda_source.sources(registry.get("softmax_output").op)
         assert list(files) == [*cuda_source.prelude(), "constants", "_labels/labels.cuh", "_softmax/rows.cuh",
-                               "_blocks/blocks.cuh", "_softmax/sums.cuh", "_softmax/softmax.cuh",
+                               "_shared_rows/shared_rows.cuh", "_softmax/sums.cuh", "_softmax/softmax.cuh",
                                "_softmax/class_loss.cuh", "record", "kernel.cu", "kernels"]
         assert not any("#include" in text for text in files.values()), "NVRTC has no files to include"
         kernel = (registry.get("softmax_output").folder / "kernel.cu").read_text()
@@ -370,7 +370,7 @@ class TestFallback:
         data, label = mx.nd.ones((2, 3)), mx.nd.zeros((2,))
         outputs = [mx.nd.ones((2,)) for _ in entry.op.outputs]
         gradients = [mx.nd.ones((2, 3)), mx.nd.ones((2,))]
-        operator = custom.Operator(entry, rtc.Node.of(entry.op, entry.op.parse({}), [data, label]))
+        operator = custom.Operator(entry, rtc.BoundOp.of(entry.op, entry.op.parse({}), [data, label]))
         operator.backward(["write", "write"], outputs, [data, label], outputs, gradients, [])
         assert not gradients[1].asnumpy().any() and len(launches) == 1 and bool(copied) == (not computes)
 
@@ -399,8 +399,8 @@ class TestPrepared:
         varied = [{"shape": (1, 4, 4, 4)}, {"shape": (1, 4, 4, 8)}, {"shape": (1, 4, 4, 4), "dtype": "float16"},
                   {"shape": (1, 16, 4, 4), "stride": "4"}]
         for _ in range(3):
-            for node in varied:
-                self.run(**node)
+            for bound_op in varied:
+                self.run(**bound_op)
         assert len(inferred) == 2 * len(varied), "forward and backward of each"
         self.run((1, 4, 4, 4), request="add")
         assert len(inferred) == 2 * len(varied) + 1
@@ -411,8 +411,8 @@ class TestPrepared:
         attrs = entry.op.parse({})
         data = mx.nd.ones((2, 1 << 17))
         for _ in range(2):
-            node = rtc.Node.of(entry.op, attrs, [data])
-            custom.Operator(entry, node).forward(True, ["write"], [data], [data.copy()], [])
+            bound_op = rtc.BoundOp.of(entry.op, attrs, [data])
+            custom.Operator(entry, bound_op).forward(True, ["write"], [data], [data.copy()], [])
         arrays = [given["counts"] for _, given in launches]
         assert len(arrays) == 4 and len({id(array) for array in arrays}) == 1   # two launches of each node
 
@@ -423,7 +423,7 @@ class TestPrepared:
         data, label = mx.nd.ones((2, 1 << 17)), mx.nd.zeros((2,))
         outputs = [mx.nd.ones((2,)) for _ in range(3)]
         for _ in range(2):
-            operator = custom.Operator(entry, rtc.Node.of(entry.op, entry.op.parse({}), [data, label]))
+            operator = custom.Operator(entry, rtc.BoundOp.of(entry.op, entry.op.parse({}), [data, label]))
             operator.forward(True, ["write"] * 3, [data, label], outputs, [])
         assert len({id(given["sums"]) for _, given in launches}) == arrays
         assert len({id(given["counts"]) for _, given in launches}) == 1, "its zeros are needed"

@@ -1,4 +1,4 @@
-"""Blocks that share a row, ``ops/_blocks/blocks.cuh``: the last one finishes it, under any schedule."""
+"""Blocks that share a row, ``ops/_shared_rows/shared_rows.cuh``: the last one finishes it, under any schedule."""
 import re
 
 import numpy as np
@@ -31,7 +31,7 @@ extern "C" __global__ void shared_rows(const float *data, float *output, unsigne
     }
 }
 """
-BLOCKS_FILE = registry.get("dice_loss").folder.parent / "_blocks/blocks.cuh"
+BLOCKS_FILE = registry.get("dice_loss").folder.parent / "_shared_rows/shared_rows.cuh"
 SOURCE = cuda_source.joined(cuda_source.prelude()) + BLOCKS_FILE.read_text() + KERNEL
 
 

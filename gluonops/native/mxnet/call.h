@@ -66,14 +66,14 @@ class Workspace {
 
 // The numbers of an attribute that has as many as a dimension or a single one.
 template <typename A>
-Weights<A> weights_of(const std::optional<std::vector<double>> &given, int64_t size, Workspace &memory)
+Weights<A> weights_of(const std::optional<std::vector<double>> &numbers, int64_t size, Workspace &memory)
 {
-    if (!given)
+    if (!numbers)
         return {nullptr, 0};
     A *values = memory.zeros<A>(size);
     double sum = 0;
     for (int64_t i = 0; i < size; ++i) {
-        const double value = (*given)[given->size() == 1 ? 0 : size_t(i)];
+        const double value = (*numbers)[numbers->size() == 1 ? 0 : size_t(i)];
         values[i] = A(value);
         sum += value;
     }

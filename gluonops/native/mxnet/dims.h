@@ -188,9 +188,9 @@ inline bool too_many_elements(const Shape &shape)
 }
 
 // What is known of a tensor's shape.
-struct Known {
+struct KnownShape {
     const char *name;
-    bool given;
+    bool has_ndim;
     Shape shape;
 };
 
@@ -202,7 +202,7 @@ inline std::string pattern_text(const Pattern &dims)
 // Works out the shapes of one operator's tensors. The work of gluonops/contract/dims.py, with its messages.
 class Solver {
  public:
-    Solver(const char *where, const Shapes &declared, const std::vector<Known> &tensors)
+    Solver(const char *where, const Shapes &declared, const std::vector<KnownShape> &tensors)
         : where_(where), declared_(declared), tensors_(tensors)
     {
     }
@@ -211,7 +211,7 @@ class Solver {
     std::vector<Shape> solve()
     {
         for (size_t t = 0; t < tensors_.size(); ++t)
-            if (tensors_[t].given)
+            if (tensors_[t].has_ndim)
                 read(t);
         for (const Pattern &pattern : declared_.patterns)
             for (const Dim &dim : pattern)
@@ -235,7 +235,7 @@ class Solver {
     struct Base {
         std::string name;
         Wide size;
-        const Known *source;
+        const KnownShape *source;
     };
 
     const Base *find(const std::string &name) const
@@ -246,7 +246,7 @@ class Solver {
         return nullptr;
     }
 
-    static std::string has_shape(const Known &tensor)
+    static std::string has_shape(const KnownShape &tensor)
     {
         return std::string(tensor.name) + " has shape " + shape_text(tensor.shape);
     }
@@ -254,7 +254,7 @@ class Solver {
     // Takes the sizes of one tensor.
     void read(size_t t)
     {
-        const Known &tensor = tensors_[t];
+        const KnownShape &tensor = tensors_[t];
         const Pattern &pattern = declared_.patterns[t];
         if (tensor.shape.size() != pattern.size())
             refuse(where_, has_shape(tensor) + "; expected " + plural(pattern.size(), "dimension") + " " +
@@ -273,7 +273,7 @@ class Solver {
         }
     }
 
-    void check_fixed(const Known &tensor, const Pattern &pattern, const Dim &dim, int64_t size) const
+    void check_fixed(const KnownShape &tensor, const Pattern &pattern, const Dim &dim, int64_t size) const
     {
         if (dim.fixed_size.value == size)
             return;
@@ -301,10 +301,10 @@ class Solver {
     }
 
     // Refuses a tensor whose shape is not the one that the others ask for.
-    [[noreturn]] void contradict(size_t t, const Known &source) const
+    [[noreturn]] void contradict(size_t t, const KnownShape &source) const
     {
-        std::vector<Known> others = tensors_;
-        others[t].given = false;
+        std::vector<KnownShape> others = tensors_;
+        others[t].has_ndim = false;
         const Shapes without = {declared_.patterns, {}, {}, {}};
         const Shape sizes = Solver(where_, without, others).solve()[t];
         Pattern expected = declared_.patterns[t];
@@ -346,9 +346,9 @@ class Solver {
     // What the user can do about a dimension or a fixed size.
     std::string remedy(const std::string &name, const std::string &usual) const
     {
-        for (const auto &known : declared_.remedies)
-            if (name == known.first)
-                return known.second;
+        for (const auto &own : declared_.remedies)
+            if (name == own.first)
+                return own.second;
         return usual;
     }
 
@@ -367,11 +367,11 @@ class Solver {
 
     const char *where_;
     const Shapes &declared_;
-    const std::vector<Known> &tensors_;
+    const std::vector<KnownShape> &tensors_;
     std::vector<Base> bases_;
 };
 
-inline std::vector<Shape> solve(const char *where, const Shapes &declared, const std::vector<Known> &tensors)
+inline std::vector<Shape> solve(const char *where, const Shapes &declared, const std::vector<KnownShape> &tensors)
 {
     return Solver(where, declared, tensors).solve();
 }

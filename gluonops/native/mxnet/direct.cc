@@ -178,10 +178,10 @@ class PreparedCall {
  private:
     std::shared_ptr<const Signature> new_outputs(Signature inputs) const
     {
-        const auto found = std::make_shared<Signature>(operation.outputs);
-        infer_type(operation.op, attrs, &inputs.types, &found->types);
-        infer_shape(operation.op, attrs, &inputs.shapes, &found->shapes);
-        return found;
+        const auto outputs_of_call = std::make_shared<Signature>(operation.outputs);
+        infer_type(operation.op, attrs, &inputs.types, &outputs_of_call->types);
+        infer_shape(operation.op, attrs, &inputs.shapes, &outputs_of_call->shapes);
+        return outputs_of_call;
     }
 
     std::mutex lock_;
@@ -192,21 +192,21 @@ class PreparedCall {
 namespace {
 
 // Computes, from inputs that are ready. Returns false where the engine has to do it.
-bool compute(PreparedCall *call, const Signature &given, void **tensors)
+bool compute(PreparedCall *call, const Signature &inputs, void **tensors)
 {
     const Registration &operation = call->operation;
     for (size_t i = 0; i < operation.inputs; ++i)
         if (!is_in_plain_layout(tensors[i]))
             return false;
-    const std::shared_ptr<const Signature> made = call->infer(given);
-    if (given.bytes() + made->bytes() > MOST_BYTES)
+    const std::shared_ptr<const Signature> outputs_to_make = call->infer(inputs);
+    if (inputs.bytes() + outputs_to_make->bytes() > MOST_BYTES)
         return false;
-    Outputs outputs(*made);
+    Outputs outputs(*outputs_to_make);
     std::vector<View> read(operation.inputs), written(operation.outputs);
     for (size_t i = 0; i < read.size(); ++i)
-        read[i] = view(tensors[i], given.shapes[i], given.types[i]);
+        read[i] = view(tensors[i], inputs.shapes[i], inputs.types[i]);
     for (size_t i = 0; i < written.size(); ++i)
-        written[i] = view(outputs[i], made->shapes[i], made->types[i]);
+        written[i] = view(outputs[i], outputs_to_make->shapes[i], outputs_to_make->types[i]);
     const DirectCall in_this_thread;
     run_forward(operation.op, call->attrs, read, written);
     outputs.give(tensors + operation.inputs);
@@ -241,14 +241,17 @@ struct Pushed {
     std::atomic<int> owners{2};   // the call and MXNet
     const std::thread::id thread = std::this_thread::get_id();
     PreparedCall *const call;
-    const Signature &given;
+    const Signature &inputs;
     void **const tensors;
     bool is_over = false;   // The call has ended, in that thread.
     bool was_ready = false;
     Answer answer = NOT_NOW;
     std::string error;
 
-    Pushed(PreparedCall *call, const Signature &given, void **tensors) : call(call), given(given), tensors(tensors) {}
+    Pushed(PreparedCall *call, const Signature &inputs, void **tensors)
+        : call(call), inputs(inputs), tensors(tensors)
+    {
+    }
 };
 
 void leave(Pushed *pushed)
@@ -263,7 +266,7 @@ void run(void *, void *on_complete, void *parameter)
     if (pushed.thread == std::this_thread::get_id() && !pushed.is_over) {
         pushed.was_ready = true;
         try {
-            pushed.answer = compute(pushed.call, pushed.given, pushed.tensors) ? COMPUTED : NOT_NOW;
+            pushed.answer = compute(pushed.call, pushed.inputs, pushed.tensors) ? COMPUTED : NOT_NOW;
         } catch (const std::runtime_error &error) {
             pushed.answer = REFUSED;
             pushed.error = error.what();
@@ -275,14 +278,14 @@ void run(void *, void *on_complete, void *parameter)
 void forget(void *parameter) { leave(static_cast<Pushed *>(parameter)); }
 
 // Reads what the inputs are. Returns whether they are small, and whether the call is one that this file computes.
-bool read_inputs(const Registration &operation, void *const *tensors, Signature *given)
+bool read_inputs(const Registration &operation, void *const *tensors, Signature *inputs)
 {
     if (!has_engine || is_recording())
         return false;
     for (size_t i = 0; i < operation.inputs; ++i)
-        if (!read(tensors[i], &given->shapes[i], &given->types[i]))
+        if (!read(tensors[i], &inputs->shapes[i], &inputs->types[i]))
             return false;
-    return given->bytes() <= MOST_BYTES;
+    return inputs->bytes() <= MOST_BYTES;
 }
 
 }  // namespace
@@ -308,13 +311,13 @@ void find_engine(void *library)
 GLUONOPS_PUBLIC PreparedCall *gluonops_prepare_call(const char *graph_name, int attributes, const char *const *names,
                                                     const char *const *texts)
 {
-    Texts given;
+    Texts pairs;
     for (int i = 0; i < attributes; ++i)
-        given.emplace_back(names[i], texts[i]);
+        pairs.emplace_back(names[i], texts[i]);
     for (const Registration *each = Registration::first; each; each = each->next)
         if (!strcmp(each->graph_name, graph_name))
             try {
-                return new PreparedCall(*each, parse(each->op, given));
+                return new PreparedCall(*each, parse(each->op, pairs));
             } catch (const std::runtime_error &failure) {
                 error_text = failure.what();
                 return nullptr;
@@ -332,10 +335,10 @@ GLUONOPS_PUBLIC Answer gluonops_call(PreparedCall *call, void **tensors)
     static thread_local Patience patience;
     const Registration &operation = call->operation;
     try {
-        Signature given(operation.inputs);
-        if (!read_inputs(operation, tensors, &given) || patience.is_exhausted())
+        Signature inputs(operation.inputs);
+        if (!read_inputs(operation, tensors, &inputs) || patience.is_exhausted())
             return NOT_NOW;
-        Pushed *const pushed = new Pushed(call, given, tensors);
+        Pushed *const pushed = new Pushed(call, inputs, tensors);
         const mxnet::Context context = mxnet::Context::CPU();
         const mxnet::FnProperty property = mxnet::FnProperty::kAsync;
         check(push(run, pushed, forget, &context, tensors, int(operation.inputs), nullptr, 0, &property, 0,

@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "attributes.h"
+#include "parsing.h"
 #include "call.h"
 #include "checks.h"
 #include "dims.h"
@@ -38,7 +38,7 @@ struct Operator {
     const char *name;
     size_t inputs, outputs;
     std::vector<const char *> (*attributes)();
-    AnyAttrs (*parse)(const Attributes &given);
+    AnyAttrs (*parse)(const Attributes &node_attributes);
     Tensors (*tensors)(const void *attrs);
     const TypeVariables &(*types)();
     Shapes (*shapes)(const void *attrs, const std::vector<int> &ndims);

@@ -61,15 +61,15 @@ PartialShapes read(const mxnet::ShapeVector &shapes)
 }
 
 // Whether all of them are known.
-bool write(const PartialShapes &found, mxnet::ShapeVector *shapes)
+bool write(const PartialShapes &inferred, mxnet::ShapeVector *shapes)
 {
     bool complete = true;
-    for (size_t i = 0; i < found.size(); ++i) {
-        complete &= found[i].has_ndim;
-        if (!found[i].has_ndim)
+    for (size_t i = 0; i < inferred.size(); ++i) {
+        complete &= inferred[i].has_ndim;
+        if (!inferred[i].has_ndim)
             continue;
-        (*shapes)[i] = mxnet::TShape(found[i].sizes.begin(), found[i].sizes.end());
-        for (const int64_t size : found[i].sizes)
+        (*shapes)[i] = mxnet::TShape(inferred[i].sizes.begin(), inferred[i].sizes.end());
+        for (const int64_t size : inferred[i].sizes)
             complete &= size >= 0;
     }
     return complete;
@@ -208,13 +208,13 @@ void compute(const Registration &operation, const nnvm::NodeAttrs &attrs, const 
              const std::vector<mxnet::TBlob> &inputs, const std::vector<mxnet::OpReqType> &requests,
              const std::vector<mxnet::TBlob> &outputs)
 {
-    const Views given(inputs), wanted(outputs);
+    const Views read(inputs), wanted(outputs);
     std::vector<View> written = wanted.all;
     Workspace memory;
     for (size_t i = 0; i < written.size(); ++i)
         if (requests[i] == mxnet::kAddTo || requests[i] == mxnet::kNullOp)
             written[i].data = memory.zeros<char>(written[i].size() * size_of(written[i].type));
-    run(operation.op, attrs_of(operation, attrs), given.all, written);
+    run(operation.op, attrs_of(operation, attrs), read.all, written);
     for (size_t i = 0; i < written.size(); ++i)
         if (requests[i] == mxnet::kAddTo)
             add(wanted.all[i], written[i].data);
@@ -244,9 +244,9 @@ std::function<uint32_t(const nnvm::NodeAttrs &)> count_inputs;
 // The operator of one of our CustomOps; nullptr for other people's.
 const Registration *find_operation(const nnvm::NodeAttrs &attrs)
 {
-    const auto found = attrs.dict.find(OP_TYPE);
-    for (const Registration *each = Registration::first; found != attrs.dict.end() && each; each = each->next)
-        if (found->second == each->graph_name)
+    const auto op_type = attrs.dict.find(OP_TYPE);
+    for (const Registration *each = Registration::first; op_type != attrs.dict.end() && each; each = each->next)
+        if (op_type->second == each->graph_name)
             return each;
     return nullptr;
 }
@@ -375,10 +375,10 @@ const Registration *Registration::first;
 
 bool find_mxnet(const void *inside)
 {
-    Dl_info found;
-    if (!dladdr(inside, &found))
+    Dl_info place;
+    if (!dladdr(inside, &place))
         return false;
-    void *const library = dlopen(found.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+    void *const library = dlopen(place.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
     if (library && has_large_tensors(library))
         largest_size = INT64_MAX;
     if (!library || !resolve(library, "_ZN4nnvm2Op3GetERKSs", &get_op) ||

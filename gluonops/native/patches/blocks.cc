@@ -138,7 +138,7 @@ struct Mapping {
     size_t size;
 };
 
-class Blocks {
+class MemoryBlocks {
 public:
     // A block for `size` bytes; null if it would be too large to keep, or if there is no memory.
     void *take(size_t size)
@@ -168,11 +168,11 @@ public:
             std::lock_guard<Lock> lock(lock_);
             if (lock_.was_inherited())
                 return true;   // nobody can tell any more: its memory is lost until the forked process ends
-            const auto found = in_use_.find(block);
-            if (found == in_use_.end())
+            const auto entry = in_use_.find(block);
+            if (entry == in_use_.end())
                 return false;
-            const size_t size = found->second;
-            in_use_.erase(found);
+            const size_t size = entry->second;
+            in_use_.erase(entry);
             kept_[size].push_back({block, ++freed_});
             kept_bytes_ += size;
             bound = bound_;
@@ -259,9 +259,9 @@ private:
 };
 
 // Never destroyed: MXNet frees tensors until the process ends.
-Blocks &blocks()
+MemoryBlocks &blocks()
 {
-    static Blocks *const only = new Blocks;
+    static MemoryBlocks *const only = new MemoryBlocks;
     return *only;
 }
 
@@ -322,8 +322,8 @@ private:
 
     ElfW(Addr) value_of(int64_t tag) const
     {
-        const auto found = entries_.find(tag);
-        return found == entries_.end() ? 0 : found->second;
+        const auto entry = entries_.find(tag);
+        return entry == entries_.end() ? 0 : entry->second;
     }
 
     ElfW(Addr) base_;
@@ -333,9 +333,9 @@ private:
 // Leads MXNet's calls here. free() comes first: it has to know every block that it may get.
 bool take_over(const void *inside)
 {
-    Dl_info found;
+    Dl_info place;
     link_map *library = nullptr;
-    if (!dladdr1(inside, &found, reinterpret_cast<void **>(&library), RTLD_DL_LINKMAP) || !library)
+    if (!dladdr1(inside, &place, reinterpret_cast<void **>(&library), RTLD_DL_LINKMAP) || !library)
         return false;
     const Imports imports(library);
     void **const free_address = imports.find("free");

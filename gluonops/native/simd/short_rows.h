@@ -231,19 +231,20 @@ class ShortRows {
     }
 };
 
-template <typename Block, typename T, typename Body>
+template <typename RowBlock, typename T, typename Body>
 inline void parallel_short_blocks(const RowSizes &sizes, int64_t tensors, const Body &body)
 {
     typedef typename Simd<T>::Scalar A;
     const RowSizes s = sizes;
-    const int64_t span = s.length * Block::INNER;   // elements
-    const int64_t group = Block::SPANS;             // spans of whole vectors of rows
-    const int64_t fitting = SHORT_BLOCK_BYTES / int64_t(sizeof(A)) / (span * group), most = MAX_SHORT_ROWS / Block::N;
+    const int64_t span = s.length * RowBlock::INNER;   // elements
+    const int64_t group = RowBlock::SPANS;             // spans of whole vectors of rows
+    const int64_t fitting = SHORT_BLOCK_BYTES / int64_t(sizeof(A)) / (span * group);
+    const int64_t most = MAX_SHORT_ROWS / RowBlock::N;
     const int64_t spans = group * (fitting < 1 ? 1 : fitting > most ? most : fitting);
     const int64_t blocks = (s.outer + spans - 1) / spans;
     parallel_for(blocks, spans * span * tensors * int64_t(sizeof(T)), [=](int64_t begin, int64_t end) {
-        alignas(64) A scratch[Block::N * MAX_SHORT_LENGTH];
-        Block block(span, scratch);
+        alignas(64) A scratch[RowBlock::N * MAX_SHORT_LENGTH];
+        RowBlock block(span, scratch);
         for (int64_t i = begin; i < end; ++i) {
             const int64_t left = s.outer - i * spans;
             block.begin(i * spans, left < spans ? left : spans);

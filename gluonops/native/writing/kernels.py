@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from ...contract.arguments import Arguments, attribute_type, camel, constants, enumerations
 from ...contract.attributes import Attr, IntOrTuple
 from ...contract.op import Op
-from .attributes import declaration
-from .expressions import NumberTranslator, Translator
-from .shapes import size_of
+from .cpp_attributes import declaration
+from .patterns import size_of
 from .text import INDENT, function, indented, listed, of_attrs
+from .translator import NumberTranslator, Translator
 
 DIRECTIONS = ("forward", "backward")
 ARRAYS = {"forward": ("inputs", "outputs"), "backward": ("grads", "inputs", "outputs", "results")}
@@ -99,8 +99,8 @@ class Kernels:
 
     def _type_dispatch(self, direction: str) -> list[str]:
         """The function that calls the one for the type of the data."""
-        given = listed(["attrs", *ARRAYS[direction]])
-        cases = [f"case {label}: return {self.op.name}_{direction}<{name}>({given});"
+        arguments = listed(["attrs", *ARRAYS[direction]])
+        cases = [f"case {label}: return {self.op.name}_{direction}<{name}>({arguments});"
                  for label, name in self._c_types()]
         return of_attrs(f"void {self.op.name}_{direction}", _arrays(direction),
                         ["switch (inputs[0].type) {", *cases, "}"], f"{self.camel}Attrs")

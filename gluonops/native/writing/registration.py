@@ -4,13 +4,13 @@ from __future__ import annotations
 import ast
 
 from ...contract.arguments import camel
-from ...contract.declarations import Arg, Rows
+from ...contract.declarations import Arg, ValidRows
 from ...contract.expressions import expression
 from ...contract.op import Op
-from .attributes import parsing
-from .expressions import Translator, input_of
-from .shapes import Patterns, size_of
+from .cpp_attributes import parsing
+from .patterns import Patterns, size_of
 from .text import INDENT, function, indented, itemized, listed, of_attrs, quoted
+from .translator import Translator, input_of
 
 
 class Registration:
@@ -45,7 +45,7 @@ class Registration:
             body.append("Attrs &attrs = *made;")
         body += [f"attrs.{attr.name} = {parsing(self.op.name, attr)};" for attr in self.op.attrs]
         body += [*self.condition.refusals(reads_ndim=False), "return made;"]
-        return function("static AnyAttrs parse(const Attributes &given)", body)
+        return function("static AnyAttrs parse(const Attributes &node_attributes)", body)
 
     def _tensors(self) -> list[str]:
         pairs = [f"{{{quoted(t.name)}, {self._variable(t.dtype)}}}" for t in self.op.tensors]
@@ -68,7 +68,7 @@ class Registration:
         checks = []
         for arg in self.op.inputs:
             if arg.values:
-                checks += self._check_rows(arg) if isinstance(arg.values, Rows) else self._check_indices(arg)
+                checks += self._check_rows(arg) if isinstance(arg.values, ValidRows) else self._check_indices(arg)
         return of_attrs("static void check", ["Arrays inputs"], checks) if checks else []
 
     def _check_indices(self, arg: Arg) -> list[str]:

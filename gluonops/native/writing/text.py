@@ -29,8 +29,8 @@ def function(signature: str, body: Iterable[str]) -> list[str]:
 
 def of_attrs(signature: str, arguments: Iterable[str], body: Iterable[str], struct: str = "Attrs") -> list[str]:
     """A C++ function of an operator's table: its first argument is the operator's attributes, ``attrs``."""
-    return function(f"{signature}({listed(['const void *given', *arguments])})",
-                    [f"[[maybe_unused]] const {struct} &attrs = *static_cast<const {struct} *>(given);", *body])
+    return function(f"{signature}({listed(['const void *pointer', *arguments])})",
+                    [f"[[maybe_unused]] const {struct} &attrs = *static_cast<const {struct} *>(pointer);", *body])
 
 
 def itemized(opening: str, items: Iterable[str], closing: str) -> list[str]:

@@ -30,7 +30,7 @@ __device__ int64_t class_of_label(L value, int64_t classes, const Optional<int64
     int64_t number;
     if (!whole(value, number))
         return NO_CLASS;
-    if (ignore_label.given && number == ignore_label.value)
+    if (ignore_label.has_value && number == ignore_label.value)
         return IGNORED;
     return number >= 0 && number < classes ? number : NO_CLASS;
 }

@@ -23,7 +23,7 @@ GLUONOPS_INLINE int64_t class_of_value(const Labels &labels, double value, int64
     const bool within = value >= 0 && value < double(classes);   // false for NaN
     const int64_t class_id = int64_t(within ? value : 0);
     const bool names_one = within && double(class_id) == value;
-    const bool ignored = labels.ignore_label.given && value == double(labels.ignore_label.value);
+    const bool ignored = labels.ignore_label.has_value && value == double(labels.ignore_label.value);
     return ignored ? IGNORED : names_one ? class_id : NO_CLASS;
 }
 
@@ -33,9 +33,10 @@ GLUONOPS_OUTLINE int64_t class_of(Labels labels, int64_t row, int64_t classes)
 }
 
 template <typename Label, typename Index>
-GLUONOPS_INLINE void typed_classes_of(const Labels &given, int64_t first_row, int64_t rows, int64_t classes, Index *ids)
+GLUONOPS_INLINE void typed_classes_of(const Labels &shared_labels, int64_t first_row, int64_t rows, int64_t classes,
+                                      Index *ids)
 {
-    const Labels labels = given;
+    const Labels labels = shared_labels;
     const Label *values = static_cast<const Label *>(labels.array.values) + first_row;
     for (int64_t i = 0; i < rows; ++i)
         ids[i] = Index(class_of_value(labels, double(values[i]), classes));
@@ -49,14 +50,14 @@ GLUONOPS_INLINE void vectors_of_classes(const Labels &labels, int64_t first_row,
                                         int32_t *ids)
 {
     const float *values = static_cast<const float *>(labels.array.values) + first_row;
-    const float ignored = labels.ignore_label.given ? float(labels.ignore_label.value) : not_a_number<float>();
+    const float ignored = labels.ignore_label.has_value ? float(labels.ignore_label.value) : not_a_number<float>();
     for_each_vector<float>(rows, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
         const Floats value = load(values + j, mask);
         const Ints within = (value >= 0) & (value < classes);   // 0 for NaN
         const Ints class_id = __builtin_convertvector(within ? value : Floats{}, Ints);
         const Ints names_one = within & (__builtin_convertvector(class_id, Floats) == value);
-        const Ints found = names_one ? class_id : Ints{} + int32_t(NO_CLASS);
-        const Ints stored = value == ignored ? Ints{} + int32_t(IGNORED) : found;
+        const Ints valid = names_one ? class_id : Ints{} + int32_t(NO_CLASS);
+        const Ints stored = value == ignored ? Ints{} + int32_t(IGNORED) : valid;
         memcpy(ids + j, &stored, WIDTH);
     });
 }
@@ -80,7 +81,7 @@ GLUONOPS_INLINE void classes_of_block(const Labels &labels, int64_t first_row, i
                                       Index *ids)
 {
     if constexpr (std::is_same<Index, int32_t>::value) {
-        const int64_t ignored = labels.ignore_label.given ? labels.ignore_label.value : 0;
+        const int64_t ignored = labels.ignore_label.has_value ? labels.ignore_label.value : 0;
         const bool exact = classes <= MOST_EXACT && ignored <= MOST_EXACT && ignored >= -MOST_EXACT;
         if (labels.array.type == FLOAT32 && exact)
             return vectors_of_classes(labels, first_row, rows, float(classes), ids);

@@ -29,7 +29,7 @@ template <typename A>
 GLUONOPS_INLINE typename KeyOf<A>::Key least_key_above(const Optional<double> &threshold)
 {
     typedef typename KeyOf<A>::Key Key;
-    if (!threshold.given)
+    if (!threshold.has_value)
         return ~Key(0);
     const A nearest = A(threshold.value);
     return key_of_number(nearest) + Key(double(nearest) <= threshold.value);

@@ -4,7 +4,7 @@
 //     compute_prediction(loss, prediction, targets, parts)   some lanes call it together for any prediction.
 // gridDim.y blocks share an image. Each finds the predictions to which the ground truths are assigned, computes its own
 // predictions, and then those that are left over. The last block adds up the sums of all.
-#include "../_blocks/blocks.cuh"
+#include "../_shared_rows/shared_rows.cuh"
 #include "../_boxes/boxes.inl"
 #include "../_region/class_logits.inl"
 #include "../_region/head.inl"
@@ -177,14 +177,14 @@ template <typename T, typename Loss> struct Targets {
     // together.
     __device__ unsigned assigned(int first) const
     {
-        unsigned found = 0;
+        unsigned with_truth = 0;
         for (int t = threadIdx.x % WARP; t < count; t += WARP) {
             unsigned number = all[t].cell - first;
             for (int anchor = 0; is_box(t) && anchor < map.anchors; ++anchor, number += unsigned(map.cells()))
                 if (number < 32 && has_anchor(t, anchor))
-                    found |= 1u << number;
+                    with_truth |= 1u << number;
         }
-        return reduce_warp(found, Or());
+        return reduce_warp(with_truth, Or());
     }
 
     // Returns which of the 32 ground truths from number `first` on are at a prediction, a bit for each. Its lanes look
@@ -310,11 +310,11 @@ __device__ void compute_image(const Args &args, const Targets<T, Loss> &targets,
             fill(map, gradient, first, not_a_number<A>());
         if (args.gradient_request == WRITE)
             fill(map, gradient, first + step, A(0));   // for the next time
-        int found;
-        const int index = count + sum_before<WARPS>(int(is_left), found);
+        int all_left;
+        const int index = count + sum_before<WARPS>(int(is_left), all_left);
         if (is_left)
             left[index] = n;
-        count += found;
+        count += all_left;
         __syncthreads();   // their numbers are there
         if (count <= LEFT - THREADS && first + step < predictions)
             continue;

@@ -262,12 +262,12 @@ void head_loss_backward(const Args &args)
     typedef typename Args::A A;
     const MapSizes sizes = map_sizes(args);
     const int64_t channels = sizes.anchors * sizes.channels, cells = sizes.cells();
-    const auto *grads_out = args.output_grad;
+    const auto *output_grad = args.output_grad;
     const A *gradients = args.gradient;
     auto *results = args.data_grad;
     const int64_t bytes = cells * int64_t(sizeof(*results) + sizeof(A));
     parallel_for_each(sizes.batch * channels, bytes, [=](int64_t i) {
-        const A grad_out = load_scalar(grads_out + i / channels), *gradient = gradients + i * cells;
+        const A grad_out = load_scalar(output_grad + i / channels), *gradient = gradients + i * cells;
         write_row(results + i * cells, cells, false, [=](int64_t cell, auto mask) GLUONOPS_LAMBDA {
             return load(gradient + cell, mask) * grad_out;
         });

@@ -3,13 +3,13 @@ from __future__ import annotations
 
 import math
 
-from ...contract.op import THREADS, Arg, Array, Attr, Bool, Cuda, Kernels, Launch, Out, Rows, each_element
+from ...contract.op import THREADS, Arg, Array, Attr, Bool, Cuda, Kernels, Launch, Out, ValidRows, each_element
 from .contract import ANCHOR_COUNT
 
 PARTS = ("coordinates", "objectness", "no_objectness", "classes", "cost", "iou", "recall", "probability", "truths")
 MANY_BLOCKS = 256   # So many are enough for a GPU: as many images have one each.
 
-BOXES = Rows(
+BOXES = ValidRows(
     columns=("x", "y", "w", "h", "class_id"),
     axes=("image", "box"),
     valid="0 <= x <= 1 and 0 <= y <= 1 and w > 0 and h > 0 and w * h < 2"

@@ -14,9 +14,9 @@ template <typename A> struct BestMatch {
         for (int t = prediction.lane(); t < truths.count; t += Prediction::LANES) {
             if (!truths.is_box(t))
                 continue;
-            const A found = iou_of(box, truths.box(t));
-            truth = found > iou ? t : truth;
-            iou = found > iou ? found : iou;
+            const A overlap = iou_of(box, truths.box(t));
+            truth = overlap > iou ? t : truth;
+            iou = overlap > iou ? overlap : iou;
         }
         prediction.share_best(*this);
     }

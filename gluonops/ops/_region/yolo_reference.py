@@ -13,8 +13,8 @@ from typing import NamedTuple
 from ...backends.concat import constants
 from ...backends.emitter import Array
 from .._softmax.reference import probabilities
-from .boxes import iou, valid_mask
 from .reference import CLASSES, HEIGHT, OBJECT, WIDTH, X, Y, channel, class_channels, grid, split
+from .truths import iou, valid_mask
 
 LIKELY = 0.25         # class probability that AlexeyAB's program wants of an ignored prediction
 RECALL_IOU = 0.5

@@ -29,7 +29,7 @@ struct SigmoidOf {
 template <typename Args>
 __device__ typename Args::A ignored_label(const Args &args)
 {
-    return args.ignore_label.given ? typename Args::A(args.ignore_label.value) : not_a_number<typename Args::A>();
+    return args.ignore_label.has_value ? typename Args::A(args.ignore_label.value) : not_a_number<typename Args::A>();
 }
 
 template <typename Args, typename Formula>

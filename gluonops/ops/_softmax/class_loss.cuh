@@ -116,7 +116,7 @@ struct LabelLoss {
     // Where no label is ignored, the row does not wait for its label. No register holds the label's address afterwards.
     __device__ Row row(int64_t row, const Rows<T> &) const
     {
-        return {!args.ignore_label.given || has_sums(class_of_row(opaque(row)))};
+        return {!args.ignore_label.has_value || has_sums(class_of_row(opaque(row)))};
     }
 
     __device__ Sums none() const { return Sums(); }

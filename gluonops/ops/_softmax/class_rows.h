@@ -177,7 +177,7 @@ struct OneRow {
 
 // A block of columns.
 template <typename Pass>
-struct OneBlock {
+struct OneColumnBlock {
     typedef typename Pass::Type T;
     typedef typename Pass::A A;
     typedef typename Pass::V V;
@@ -188,7 +188,7 @@ struct OneBlock {
     const Index *class_ids;
     int64_t pitch, per_line;
 
-    GLUONOPS_INLINE OneBlock(const Pass &pass, ColumnBlock<T> &block, const Index *class_ids)
+    GLUONOPS_INLINE OneColumnBlock(const Pass &pass, ColumnBlock<T> &block, const Index *class_ids)
         : weights(pass.weights), class_ids(class_ids), pitch(block.lines.pitch), per_line(block.lines.per_line)
     {
         for (int k = 0; k < Pass::INPUTS; ++k)

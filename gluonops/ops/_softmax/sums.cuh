@@ -4,7 +4,7 @@
 //     NUMBERS, number(i)   the numbers of the sums, which go from warp to warp and from block to block
 //     add(other)           adds the sums of another split of the row
 //     reduce(lanes)        adds up those of so many neighbouring lanes; all lanes of a warp do the same
-#include "../_blocks/blocks.cuh"
+#include "../_shared_rows/shared_rows.cuh"
 
 // If one of two is NaN, it returns the other one.
 struct Largest { template <typename A> __device__ A operator()(A a, A b) const { return larger(a, b); } };

@@ -71,13 +71,13 @@ struct Boxes {
     void lhs_gradient(int64_t row) const
     {
         const int64_t count = args.rhs_boxes, set = row / args.lhs_boxes;
-        const T *grads_out = args.output_grad + row * count;
+        const T *grad_out = args.output_grad + row * count;
         const Sides<V> box = lhs_box(row);
         V sums[4];
         sum_in_blocks<ROW_SUM_BLOCK>(count, sums, [&](int64_t begin, int64_t end, V (&sums)[4]) GLUONOPS_LAMBDA {
             for_each_vector<T>(end - begin, [&](int64_t i, auto mask) GLUONOPS_LAMBDA {
                 const BoxPair<V> pair(box, rhs_boxes(set, begin + i, mask), Lanes<V>::all(TINY_AREA));
-                add_gradient(sums, pair, load(grads_out + begin + i, mask));
+                add_gradient(sums, pair, load(grad_out + begin + i, mask));
             });
         });
         const Box<A> total = {reduce_sum(sums[0]), reduce_sum(sums[1]), reduce_sum(sums[2]), reduce_sum(sums[3])};
@@ -93,9 +93,9 @@ struct Boxes {
         V sums[4];
         sum_in_blocks(args.lhs_boxes, sums, [&](int64_t begin, int64_t end, V (&sums)[4]) GLUONOPS_LAMBDA {
             for (int64_t row = set * args.lhs_boxes + begin; row < set * args.lhs_boxes + end; ++row) {
-                const T *grads_out = args.output_grad + row * args.rhs_boxes;
+                const T *grad_out = args.output_grad + row * args.rhs_boxes;
                 const BoxPair<V> pair(lhs_box(row), boxes, Lanes<V>::all(TINY_AREA));
-                add_gradient(sums, pair.exchanged(), load(grads_out + first, mask));
+                add_gradient(sums, pair.exchanged(), load(grad_out + first, mask));
             }
         });
         const Box<V> sum = {sums[0], sums[1], sums[2], sums[3]};

@@ -4,7 +4,7 @@
 // members, writes their gradients, and adds them up for the centre; the last block adds up the sums of all splits. The
 // members are found in one order, so the sums have one order. Samples without a class are one more class. Their
 // gradient is NaN.
-#include "../_blocks/blocks.cuh"
+#include "../_shared_rows/shared_rows.cuh"
 #include "../_labels/labels.cuh"
 
 enum { OWN = 16, WINDOW = OWN * THREADS };   // samples that a thread, and a block, looks at together

@@ -114,10 +114,10 @@ template <typename T>
 int64_t pixels_of(const LovaszSoftmaxArgs<T> &args, int64_t selection, int64_t class_id)
 {
     const int64_t samples = args.samples;
-    int64_t found = 0;
+    int64_t pixels = 0;
     for (int64_t sample = selection * samples; sample < (selection + 1) * samples; ++sample)
-        found += args.counts[sample * (args.classes + 2) + class_id - IGNORED];
-    return found;
+        pixels += args.counts[sample * (args.classes + 2) + class_id - IGNORED];
+    return pixels;
 }
 
 // The weight of each class in the mean: 0 for one that does not count, and NaN if a label is invalid.
@@ -180,15 +180,15 @@ void write_steps(const LovaszSoftmaxArgs<T> &args, int64_t i, const ItemOf<T> *i
     A *to = args.derivative + (selection * args.samples * args.classes + class_id) * args.inner;
     const double share = args.shares[i];
     double loss = 0;
-    int64_t found = 0;
+    int64_t members = 0;
     for (int64_t r = 0; r < count; ++r) {
         const Bits bits = Bits(~items[r].key);
         A error;
         memcpy(&error, &bits, sizeof(error));
         const bool own = items[r].pixel != items[r].offset();
-        found += own;
-        const double joined = double(in_class + r + 1 - found);   // the size of the union
-        const double step = own ? 1 / joined : step_of_others(double(in_class - found), joined);
+        members += own;
+        const double joined = double(in_class + r + 1 - members);   // the size of the union
+        const double step = own ? 1 / joined : step_of_others(double(in_class - members), joined);
         loss += double(error) * step;
         to[items[r].offset()] = A(share * (own ? -step : step));
     }

@@ -82,10 +82,10 @@ def _steps(F, attrs, data: Array, is_class: Array, is_ignored: Array) -> Array:
     zero = F.zeros_like(_by_class(F, F.BlockGrad(data), attrs))
     target = F.reshape(F.where(is_class, zero + 1, zero), shape=(-3, 0))
     in_order = take(F, target, order, first)
-    found = F.cumsum(in_order, axis=1)
+    members = F.cumsum(in_order, axis=1)
     count = F.sum(target, axis=1, keepdims=True)
-    union = F.broadcast_add(count, F.cumsum(F.ones_like(target), axis=1) - found)
-    intersection = F.broadcast_sub(count, found)
+    union = F.broadcast_add(count, F.cumsum(F.ones_like(target), axis=1) - members)
+    intersection = F.broadcast_sub(count, members)
     others = intersection / union / F.maximum(union - 1, 1)
     others = F.where(union == 1, F.ones_like(union), others)   # the first pixel, where no pixel has the class
     steps = take(F, F.where(in_order, 1 / union, others), rank, first)
@@ -96,9 +96,10 @@ def _shares(F, attrs, zero: Array, is_class: Array, is_ignored: Array) -> Array:
     """The weight of each class in the mean, in the shape and dtype of ``zero``, (selections, classes)."""
     pixels = is_class if attrs.present_only else 1 - is_ignored
     counts = F.sum(pixels, axis=2) > 0
-    given = attrs.class_weight or (1.0,)
-    unit = 2.0 ** (math.frexp(max(given))[1] - 1)   # only ratios count: the largest is 1 to 2, and float16 holds it
-    weights = numbers_along(F, zero, [weight / unit for weight in given], 1)
+    class_weight = attrs.class_weight or (1.0,)
+    # Only ratios count. The largest weight becomes one from 1 to 2, so float16 holds all of them.
+    unit = 2.0 ** (math.frexp(max(class_weight))[1] - 1)
+    weights = numbers_along(F, zero, [weight / unit for weight in class_weight], 1)
     weights = F.where(counts, weights, zero)
     total = F.sum(weights, axis=1, keepdims=True)
     return F.broadcast_div(weights, F.where(total > 0, total, F.ones_like(total)))

@@ -98,7 +98,7 @@ class Selection {
                 of_digit[digit] += of_block.of_digit[digit];
         for (const int64_t of_one : of_digit)
             all += of_one;
-        int64_t number = std::min(all, args.keep.given ? args.keep.value : int64_t(ceil(args.ratio * double(all))));
+        int64_t number = std::min(all, args.keep.has_value ? args.keep.value : int64_t(ceil(args.ratio * double(all))));
         if (number == 0)
             return {~Key(0), args.length};
         int digit = BINS - 1;
@@ -135,11 +135,11 @@ class Selection {
         for_each_block([=](const Selection &self, int64_t block, int64_t begin, int64_t end) {
             Key *next = to + first[block];
             self.each_tile(begin, end, [&](Key *keys, int64_t losses) GLUONOPS_LAMBDA {
-                const int64_t found = leave(keys, losses, [=](Key key) GLUONOPS_LAMBDA {
+                const int64_t wanted = leave(keys, losses, [=](Key key) GLUONOPS_LAMBDA {
                     return key - least <= most - least;   // from `least` to `most`, in one comparison
                 });
-                memcpy(next, keys, size_t(found) * sizeof(Key));
-                next += found;
+                memcpy(next, keys, size_t(wanted) * sizeof(Key));
+                next += wanted;
             });
         });
         return keys;

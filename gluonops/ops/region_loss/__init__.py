@@ -74,7 +74,7 @@ from collections.abc import Sequence
 import mxnet as mx
 
 from ...backends.emitter import Array, call
-from .._region.boxes import with_rows
+from .._region.truths import with_rows
 from .contract import OP
 
 

@@ -10,7 +10,7 @@ template <typename T>
 int64_t count_valid(const SoftmaxOutputArgs<T> &args)
 {
     const int64_t rows = class_rows(args).rows();
-    if (!args.ignore_label.given)
+    if (!args.ignore_label.has_value)
         return rows;
     int64_t count = 0, *total = &count;
     const Labels labels = labels_of(args);

@@ -29,7 +29,7 @@ __device__ double divisor(const SoftmaxOutputArgs<T, L> &args)
         return 1;
     if (args.normalization == SoftmaxOutputNormalization::Batch)
         return double(args.samples);
-    if (!args.ignore_label.given)
+    if (!args.ignore_label.has_value)
         return double(args.batch * args.inner);
     double count = 0;
     for (int part = thread_number(); part < LABEL_COUNTS; part += blockDim.x * blockDim.y)

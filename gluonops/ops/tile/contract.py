@@ -44,9 +44,9 @@ def sizes_and_repeats(attrs, shape: tuple) -> list[tuple[int, int]]:
     return list(zip(sizes, repeats))
 
 
-def derive(attrs, known: dict) -> dict:
+def derive(attrs, values: dict) -> dict:
     """What record.inl has, but for numbers of loops that do not exist, which are 1."""
-    shape = known["data"]
+    shape = values["data"]
     blocks, repeats, block = [], [], 1
     for size, count in reversed(sizes_and_repeats(attrs, shape)):
         block *= size

@@ -101,7 +101,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...backends.emitter import Array, call
-from .._region.boxes import with_rows
+from .._region.truths import with_rows
 from .contract import OP
 
 

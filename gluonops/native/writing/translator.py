@@ -4,7 +4,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Mapping
 
-from ...contract.arguments import Arguments, camel, enumeration_of, known_types
+from ...contract.arguments import Arguments, camel, enumeration_of, types_of_names
 from ...contract.attributes import IntOrTuple, Optional, Pairs
 from ...contract.declarations import Number
 from ...contract.expressions import PLACEHOLDER, Expression, dtype_of, expression
@@ -23,8 +23,8 @@ class Translator(ast.NodeVisitor):
         self.attributes = {attr.name: attr for attr in op.attrs}
         self.locals = set(locals_)
 
-    def __call__(self, given: str | Expression) -> str:
-        return self.visit((expression(given) if isinstance(given, str) else given).tree)
+    def __call__(self, text: str | Expression) -> str:
+        return self.visit((expression(text) if isinstance(text, str) else text).tree)
 
     def filled(self, text: str) -> str:
         """The C++ expression of a text with the values of the expressions in braces."""
@@ -115,7 +115,7 @@ class NumberTranslator(Translator):
         super().__init__(op)
         self.members = {name: f"args.{name}" for name in (*op.dims, *derived)}
         self.members.update((name, name) for name in op.constants)
-        self.types = known_types(op, derived)
+        self.types = types_of_names(op, derived)
 
     def visit_Name(self, node: ast.Name) -> str:
         if node.id in self.members:

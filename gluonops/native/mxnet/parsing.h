@@ -80,9 +80,9 @@ inline Parsed parse_integer(const std::string &text, int64_t *value)
 }
 
 // What is within the brackets of a tuple or list, or the whole text.
-inline std::string without_brackets(const std::string &given)
+inline std::string without_brackets(const std::string &written)
 {
-    const std::string text = stripped(given);
+    const std::string text = stripped(written);
     const bool bracketed = text.size() >= 2 && ((text.front() == '(' && text.back() == ')') ||
                                                 (text.front() == '[' && text.back() == ']'));
     return bracketed ? stripped(text.substr(1, text.size() - 2)) : text;
@@ -115,9 +115,9 @@ struct Int {
 struct IntOrTuple {
     int64_t low;
 
-    Parsed operator()(const std::string &given, Integers *result) const
+    Parsed operator()(const std::string &written, Integers *result) const
     {
-        const std::string text = stripped(given), inside = without_brackets(text);
+        const std::string text = stripped(written), inside = without_brackets(text);
         if (text.empty())
             return WRONG;
         *result = {inside.empty() || text[0] == '[' || inside.find(',') != std::string::npos, {}};
@@ -219,7 +219,7 @@ class Attributes {
  public:
     typedef std::unordered_map<std::string, std::string> Strings;
 
-    Attributes(const char *where, const Strings &strings, std::vector<const char *> known)
+    Attributes(const char *where, const Strings &strings, std::vector<const char *> attributes)
         : where_(where), strings_(strings)
     {
         std::vector<std::string> unknown;
@@ -227,13 +227,13 @@ class Attributes {
             const std::string &name = item.first;
             const bool internal = name.size() >= 4 && !name.compare(0, 2, "__") &&
                                   !name.compare(name.size() - 2, 2, "__");
-            if (!internal && std::find(known.begin(), known.end(), name) == known.end())
+            if (!internal && std::find(attributes.begin(), attributes.end(), name) == attributes.end())
                 unknown.push_back(name);
         }
         if (unknown.empty())
             return;
         std::sort(unknown.begin(), unknown.end());
-        std::vector<std::string> names(known.begin(), known.end());
+        std::vector<std::string> names(attributes.begin(), attributes.end());
         std::sort(names.begin(), names.end());
         const std::string expected = listed(names, [](const std::string &name) { return name; });
         refuse(where, quoted(unknown[0]) + " is not an attribute; " +

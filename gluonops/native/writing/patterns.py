@@ -4,8 +4,8 @@ from __future__ import annotations
 from ...contract.expressions import Expression
 from ...contract.op import Op
 from ...contract.shapes import Group, Named, Shapes, Sized, Term, bare_name
-from .expressions import SizeTranslator, Translator
 from .text import indented, itemized, listed, of_attrs, quoted
+from .translator import SizeTranslator, Translator
 
 
 class Patterns:
@@ -94,8 +94,8 @@ class Patterns:
             return f"named({quoted(term.name)})"
         return f"named({quoted(term.name)}, {quoted(term.text)}, {self._factor(term.mul)}, {self._factor(term.div)})"
 
-    def _factor(self, given: Expression | None) -> str:
-        return "{}" if given is None else f"factor(NAME, {quoted(given.text)}, {self.size(given)})"
+    def _factor(self, factor: Expression | None) -> str:
+        return "{}" if factor is None else f"factor(NAME, {quoted(factor.text)}, {self.size(factor)})"
 
 
 def _variable_of(group: Group) -> str:
