@@ -68,7 +68,8 @@ EXTRAS = {
 
 
 def installed_mxnet():
-    """The folder of MXNet, with its headers: of this environment, or of the one that an isolated build is for."""
+    """Return the folder of MXNet, with its headers: of this environment, or of the one that an isolated build is for.
+    """
     for path in (*sys.path, sysconfig.get_path("purelib")):
         if (pathlib.Path(path) / "mxnet" / "include").is_dir():
             return pathlib.Path(path) / "mxnet"

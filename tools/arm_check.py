@@ -44,7 +44,7 @@ def main() -> int:
 
 
 def make_system(home: pathlib.Path) -> pathlib.Path:
-    """A Debian for arm64 with Python: unpacked, not configured, which needs no emulation."""
+    """Return a Debian for arm64 with Python: unpacked, not configured, which needs no emulation."""
     system = home / SUITE
     if not (system / "usr" / "bin" / f"python{PYTHON}").exists():
         shutil.rmtree(system, ignore_errors=True)
@@ -58,7 +58,7 @@ def make_system(home: pathlib.Path) -> pathlib.Path:
 
 
 def install_packages(home: pathlib.Path) -> pathlib.Path:
-    """The folder with MXNet and what it and the tests need, for aarch64."""
+    """Return the folder with MXNet and what it and the tests need, for aarch64."""
     wheels, site = home / "wheels", home / "site"
     if not (site / "mxnet").is_dir():
         run([sys.executable, ROOT / "gluonops" / "runtime" / "mxnet_wheel.py", "cpu", "--machine", "aarch64",

@@ -34,7 +34,7 @@ def with_nvrtc(name: str, architecture: str | None, every: bool) -> tuple[Result
 
 
 def with_ptxas(ptxas: str, name: str, program: nvrtc.Program, architecture: str) -> Result:
-    """The Result of compiling a Program's PTX for a GPU that NVRTC does not know."""
+    """Return the Result of compiling a Program's PTX for a GPU that NVRTC does not know."""
     with tempfile.NamedTemporaryFile(suffix=".ptx") as source:
         source.write(program.ptx)
         source.flush()
@@ -46,13 +46,13 @@ def with_ptxas(ptxas: str, name: str, program: nvrtc.Program, architecture: str)
 
 
 def spills(kernels: Iterable[nvrtc.Usage]) -> str:
-    """A line for each kernel that spills too many registers."""
+    """Return a line for each kernel that spills too many registers."""
     too_many = [usage for usage in kernels if usage.spilled > MOST_SPILLED]
     return "\n".join(f"{usage.kernel} spills {usage.spilled} bytes" for usage in too_many)
 
 
 def newer(ptxas: str | None) -> list[str]:
-    """The architectures of NEWER that ptxas knows; none without ptxas."""
+    """Return the architectures of NEWER that ptxas knows, or none without ptxas."""
     if not ptxas:
         return []
     help_text = subprocess.run([ptxas, "--help"], capture_output=True, encoding="utf-8").stdout
@@ -60,7 +60,10 @@ def newer(ptxas: str | None) -> list[str]:
 
 
 def compile_one(name: str, architecture: str | None, every: bool, ptxas: str | None) -> list[Result]:
-    """The Results of an operator for an architecture. None is the target of mx.rtc, whose PTX ptxas compiles too."""
+    """Return the Results of an operator for an architecture.
+
+    None is the target of mx.rtc, whose PTX ptxas compiles too.
+    """
     result, program = with_nvrtc(name, architecture, every)
     if architecture or not program.compiled:
         return [result]
@@ -68,7 +71,8 @@ def compile_one(name: str, architecture: str | None, every: bool, ptxas: str | N
 
 
 def check(names: list[str], ptxas: str | None = None, every: bool = True, jobs: int = 1) -> list[Result]:
-    """The Results of operators: as mx.rtc compiles them, for nvrtc.ARCHITECTURES, and for the newer ones of ptxas.
+    """Return the Results of operators: as mx.rtc compiles them, for nvrtc.ARCHITECTURES, and for the newer ones of
+    ptxas.
 
     With ``every`` all combinations of dtypes are compiled, otherwise those of ``nvrtc.exports``.
     """
@@ -81,7 +85,8 @@ def check(names: list[str], ptxas: str | None = None, every: bool = True, jobs: 
 
 
 def table(results: list[Result], every: bool) -> Iterator[str]:
-    """Lines: registers per thread on each GPU, and the maximum of shared memory, stack and spills over all of them.
+    """Yield lines: registers per thread on each GPU, and the maximum of shared memory, stack and spills over all of
+    them.
 
     Each kernel has a line with the maximum over its dtypes; with ``every`` each instance of its template has a line.
     """

@@ -203,7 +203,7 @@ def camel(name: str) -> str:
 
 
 def rename(text: str, name: str) -> str:
-    """A text of the template under another name: ``test_hard_swish``, ``HardSwishArgs``, ``TestHardSwish``."""
+    """Return a text of the template under another name: ``test_hard_swish``, ``HardSwishArgs``, ``TestHardSwish``."""
     text = re.sub(rf"(?<![A-Za-z0-9]){TEMPLATE}(?![A-Za-z0-9])", name, text)
     return re.sub(rf"(?<![A-Za-z0-9])(Test)?{camel(TEMPLATE)}(?![a-z0-9])", rf"\g<1>{camel(name)}", text)
 
@@ -246,13 +246,13 @@ def block(name: str) -> str:
 
 
 def template(file: str, name: str) -> str:
-    """A file of the template under the new name."""
+    """Return a file of the template under the new name."""
     return rename((ROOT / "gluonops" / "ops" / TEMPLATE / file).read_text(encoding="utf-8"), name)
 
 
 # -- editing text ----------------------------------------------------------------------------------------------------
 def definition(text: str, name: str | None = None) -> ast.AST:
-    """The syntax tree of a module, or of its function or class ``name``."""
+    """Return the syntax tree of a module, or of its function or class ``name``."""
     tree = ast.parse(text)
     if name is None:
         return tree
@@ -270,12 +270,12 @@ def with_docstring(text: str, docstring: str, name: str | None = None) -> str:
 
 
 def exported(text: str) -> list[str]:
-    """The names that a catalogue exports: ``import X as X``."""
+    """Return the names that a catalogue exports: ``import X as X``."""
     return re.findall(r"(?m)^from \S+ import (\w+) as \1$", text)
 
 
 def with_block(text: str, name: str) -> str:
-    """The catalogue with a line for the block, in order."""
+    """Return the catalogue with a line for the block, in order."""
     imports = re.findall(r"(?m)^from \.\.ops\.\S+ import \w+ as \w+\n", text)
     if not imports or "".join(imports) not in text:
         raise Refused("gluonops/nn/__init__.py: its imports are not one paragraph. Mend that first")
@@ -284,7 +284,7 @@ def with_block(text: str, name: str) -> str:
 
 
 def with_change(text: str, name: str) -> str:
-    """The CHANGELOG with a line under Unreleased, a heading that the first change after a release begins."""
+    """Return the CHANGELOG with a line under Unreleased, a heading that the first change after a release begins."""
     newest = re.search(r"(?m)^## .*\n", text)
     if not newest:
         raise Refused('CHANGELOG.md has no heading "## Unreleased". Add it first')

@@ -78,7 +78,7 @@ class Objects(gluon.data.Dataset):
         return self.count
 
     def fingerprint(self) -> str:
-        """The fingerprint of what the images are drawn from."""
+        """Return the fingerprint of what the images are drawn from."""
         return f"{self.count}-{self.seed}-{self.epochs}-{len(self.outlines)}-{len(self.patches)}"
 
     def __getitem__(self, key):
@@ -90,7 +90,7 @@ class Objects(gluon.data.Dataset):
         return self._patch(rng, *self.patches[class_id - len(self.outlines)]), class_id
 
     def _hardness(self, epoch):
-        """How hard the pictures of an epoch are, from 0 to 1."""
+        """Return how hard the pictures of an epoch are, from 0 to 1."""
         return min(1.0, epoch / (EASY * self.epochs)) if self.epochs else 1.0
 
     def _choose_patch(self, rng):
@@ -109,7 +109,7 @@ class Objects(gluon.data.Dataset):
         return self._crop(rng, rng.uniform(0.3, 1.5), 96).transpose(1, 2, 0)
 
     def _crop(self, rng, scale, side):
-        """A random part of a photograph, float32 (3, side, side)."""
+        """Return a random part of a photograph, float32 (3, side, side)."""
         photograph = self.photographs[rng.randint(len(self.photographs))]
         height, width, _ = photograph.shape
         new = round(width * scale), round(height * scale)
@@ -146,7 +146,9 @@ class Objects(gluon.data.Dataset):
 
     @staticmethod
     def _mask(rng, outline, hardness):
-        """The opacity of an outline at a random size and angle, at most (64, 64); one in five is drawn as a line."""
+        """Return the opacity of an outline at a random size and angle, at most (64, 64); one in five is drawn as a
+        line.
+        """
         smallest = RADIUS[1] ** ((1 - hardness) * 0.7) * RADIUS[0] ** (1 - (1 - hardness) * 0.7)
         radius, angle = np.exp(rng.uniform(*np.log([smallest, RADIUS[1]]))), rng.uniform(0, 2 * np.pi)
         stretch = rng.uniform(*STRETCH)
@@ -216,7 +218,7 @@ def write(backbone: gluon.Block, path: pathlib.Path) -> None:
 
 
 def probe(backbone: gluon.Block, seed: int = 0) -> float:
-    """The accuracy of ridge regression on the mean features of outlines that the backbone has never seen."""
+    """Return the accuracy of ridge regression on the mean features of outlines that the backbone has never seen."""
     count = sum(EXAMPLES) * len(UNSEEN)
     images = Objects(count, seed, outlines=UNSEEN.values(), patches=0)
     pictures, labels = zip(*(images[data.SampleKey(i, 0, None)] for i in range(count)))

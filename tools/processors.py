@@ -110,7 +110,7 @@ def shown(row: dict) -> dict:
 
 
 def tested(setting: Setting, arguments: list[str], end: float) -> dict:
-    """The row of the tests under a setting."""
+    """Return the row of the tests under a setting."""
     row = {name: getattr(setting, name) for name in ("processor", *VARIABLES)}
     if setting.flag not in processor.instructions():
         return {**row, "result": f"{NOT_HERE}: this processor has no {setting.flag}"}
@@ -125,12 +125,12 @@ def tested(setting: Setting, arguments: list[str], end: float) -> dict:
 
 
 def left(end: float) -> float:
-    """The seconds that are left for everything."""
+    """Return the seconds that are left for everything."""
     return max(1.0, end - time.monotonic())
 
 
 def emulated(model: Model, end: float) -> dict:
-    """The row of the checks on an emulated processor."""
+    """Return the row of the checks on an emulated processor."""
     start, row = time.monotonic(), {"processor": model.name, "library": model.library, "checks": list(model.checks)}
     problem = tools_problem(EMULATOR)
     python = None if problem else interpreter(model)
@@ -149,7 +149,7 @@ def emulated(model: Model, end: float) -> dict:
 
 
 def interpreter(model: Model) -> str | pathlib.Path | None:
-    """The Python of a model; None if none that the NumPy has wheels for is installed."""
+    """Return the Python of a model, or None if none that the NumPy has wheels for is installed."""
     if model.numpy is None:
         return sys.executable
     installed = {python: python_matrix.installed(python) for python in reversed(python_matrix.NUMPYS[model.numpy])}
@@ -158,13 +158,13 @@ def interpreter(model: Model) -> str | pathlib.Path | None:
 
 
 def version_of(python: str | pathlib.Path) -> str:
-    """The NumPy of an interpreter."""
+    """Return the NumPy of an interpreter."""
     code = "import importlib.metadata; print(importlib.metadata.version('numpy'))"
     return subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def emulation_problem(model: Model, done: subprocess.CompletedProcess) -> str | None:
-    """What went wrong on an emulated processor, after printing it; None if all is well."""
+    """Return what went wrong on an emulated processor, after printing it, or None if all is well."""
     lines = [line for line in (done.stdout + done.stderr).splitlines() if "TCG doesn't support" not in line]
     chosen = re.search(r"instruction set (\w+)", done.stdout)
     if done.returncode == 0 and chosen and chosen[1] == model.library:

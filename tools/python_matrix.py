@@ -33,7 +33,7 @@ NOT_INSTALLED = "no Python"
 
 
 def installed(python: str) -> str | None:
-    """The path of a Python that runs, on the PATH or of pyenv; None if it is not installed."""
+    """Return the path of a Python that runs, on the PATH or of pyenv, or None if it is not installed."""
     of_pyenv = sorted(pathlib.Path.home().glob(f".pyenv/versions/{python}.*/bin/python"))
     for path in filter(None, [shutil.which(f"python{python}"), *map(str, of_pyenv)]):
         tried = subprocess.run([path, "-c", "import venv, ensurepip"], capture_output=True, check=False)
@@ -43,7 +43,7 @@ def installed(python: str) -> str | None:
 
 
 def environment(path: str, python: str, numpy: str) -> pathlib.Path:
-    """The Python of the virtual environment of a pair, which is made if it is not there."""
+    """Return the Python of the virtual environment of a pair, which is made if it is not there."""
     folder = FOLDER / f"python{python}-numpy{numpy}"
     inside, complete = folder / "bin" / "python", folder / "complete"
     if not complete.exists():
@@ -58,7 +58,7 @@ def environment(path: str, python: str, numpy: str) -> pathlib.Path:
 
 
 def result(python: str, numpy: str, tests: tuple[str, ...], options: list[str]) -> str:
-    """The last line of the tests' output, or why they did not run."""
+    """Return the last line of the tests' output, or why they did not run."""
     path = installed(python)
     if path is None:
         return NOT_INSTALLED
@@ -70,7 +70,9 @@ def result(python: str, numpy: str, tests: tuple[str, ...], options: list[str]) 
 
 
 def last_line(inside: str | pathlib.Path, arguments: Iterable[str], limit: float, variables: dict[str, str]) -> str:
-    """The last line of pytest's output, after FAILED if a test failed or the tests did not end in ``limit`` seconds."""
+    """Return the last line of pytest's output, after FAILED if a test failed or the tests did not end in ``limit``
+    seconds.
+    """
     try:
         done = subprocess.run([inside, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments], cwd=ROOT,
                               capture_output=True, text=True, check=False, timeout=limit,

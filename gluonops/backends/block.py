@@ -34,13 +34,13 @@ CHECKED = "    With ``GLUONOPS_CHECK_LABELS=1`` also: a label or a ground truth 
 
 
 def sections(docstring: str) -> dict[str, str]:
-    """The sections of a docstring, by their headings. The text in front has the heading ''."""
+    """Return the sections of a docstring, by their headings. The text in front has the heading ''."""
     first, *rest = HEADING.split(f"{inspect.cleandoc(docstring)}\n")
     return {"": first.strip(), **{heading: f"{text.rstrip()}\n" for heading, text in zip(rest[::2], rest[1::2])}}
 
 
 def entries(section: str) -> list[tuple[str, str, str]]:
-    """The names, the type and the meaning of each entry of a section such as ``Parameters``."""
+    """Return the names, the type and the meaning of each entry of a section such as ``Parameters``."""
     return [(match["names"], match["type"], " ".join(match["meaning"].split())) for match in ENTRY.finditer(section)]
 
 
@@ -73,7 +73,7 @@ def _indented(text: str) -> str:
 
 
 def _meaning(op: Op, arg: Arg) -> str:
-    """What the contract says of an input, if only its shape and its dtype."""
+    """Return what the contract says of an input, if only its shape and its dtype."""
     if arg.doc:
         return arg.doc
     if isinstance(arg.values, Indices):
@@ -83,7 +83,7 @@ def _meaning(op: Op, arg: Arg) -> str:
 
 
 def _shape(op: Op, tensor: str) -> str:
-    """The shape of a tensor in words."""
+    """Return the shape of a tensor in words."""
     first, patterns = op.inputs[0].name, op.rules[-1].texts
     others = [term for term in patterns[first].split(", ") if "@" not in term]
     if patterns[tensor] != patterns[first] and patterns[tensor].split(", ") == others:
@@ -94,7 +94,9 @@ def _shape(op: Op, tensor: str) -> str:
 
 
 def _returned(op: Op) -> str:
-    """What an operator returns, from the contract's words for its first output, and for one that an attribute adds."""
+    """Return what an operator returns, from the contract's words for its first output, and for one that an attribute
+    adds.
+    """
     first, doc = op.inputs[0].name, op.outputs[0].doc
     if doc.endswith("per row"):
         doc = f"{doc}, {_shape(op, op.outputs[0].name)}"
@@ -138,7 +140,7 @@ class OperatorPage(Printed):
             cls.__doc__ = page(cls, renamed, sections(function.__doc__))
 
     def _take_attributes(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Set the operator's attributes. Returns the arguments of every block. An OpError for others."""
+        """Set the operator's attributes. Returns the arguments of every block. Raise an OpError for others."""
         attributes = self._op.Attrs._fields
         for name in arguments:
             if name not in attributes and name not in BLOCK_ARGUMENTS:
@@ -153,7 +155,7 @@ class OperatorPage(Printed):
 
 
 def page(cls: type[HybridBlock], renamed: Mapping[str, str] = {}, theirs: Mapping[str, str] = {}) -> str:
-    """A block's page from its own docstring, from those of the classes it derives from, and from its function's.
+    """Return a block's page from its own docstring, from those of the classes it derives from, and from its function's.
 
     ``_own`` has the sections of each of these classes' docstring, and ``theirs`` those of the function. ``renamed``:
     see :func:`_inputs`.
@@ -182,7 +184,7 @@ def page(cls: type[HybridBlock], renamed: Mapping[str, str] = {}, theirs: Mappin
 
 
 def _inputs(cls: type[OperatorPage]) -> dict[str, str]:
-    """The inputs of a block: their names -> those of the operator's."""
+    """Return the inputs of a block: their names -> those of the operator's."""
     of_operator = [argument.name for argument in cls._op.inputs]
     _, _, *arguments = inspect.signature(cls.hybrid_forward).parameters
     if cls.hybrid_forward is OpBlock.hybrid_forward:
@@ -192,12 +194,12 @@ def _inputs(cls: type[OperatorPage]) -> dict[str, str]:
 
 
 def named_entries(section: str) -> dict[str, str]:
-    """Each name of a section's entries -> the text of its entry, which several names may share."""
+    """Return each name of a section's entries -> the text of its entry, which several names may share."""
     return {name: f"{match[0].rstrip()}\n" for match in ENTRY.finditer(section) for name in match["names"].split(", ")}
 
 
 def _merged(parse: Callable[[str], dict], pages: list[Mapping[str, str]], heading: str) -> dict[str, str]:
-    """What the pages' sections of one heading say; later ones replace earlier ones."""
+    """Return what the pages' sections of one heading say; later ones replace earlier ones."""
     return {name: text for page in pages for name, text in parse(page.get(heading, "")).items()}
 
 
@@ -226,7 +228,7 @@ class OpBlock(OperatorPage, EitherModeBlock):
 
 
 def _constructor(cls: type[OperatorPage]) -> Callable:
-    """The constructor whose arguments are the operator's attributes, and those that the base class names."""
+    """Return the constructor whose arguments are the operator's attributes, and those that the base class names."""
     arguments = inspect.signature(cls._function).parameters.values()
     attributes = [argument for argument in arguments if argument.name in cls._op.Attrs._fields]
     block, *others, kwargs = inspect.signature(cls.__init__).parameters.values()
@@ -270,5 +272,5 @@ class OpLoss(OperatorPage, EitherModeBlock, Loss):
         return F.mean(loss, axis=self._batch_axis, exclude=True)
 
     def _losses(self, F, pred: Array, label: Array) -> Array:
-        """The losses, in a shape that ``sample_weight`` broadcasts against."""
+        """Return the losses, in a shape that ``sample_weight`` broadcasts against."""
         return self._function(pred, label, **self._options)

@@ -85,7 +85,7 @@ class Operator(mx.operator.CustomOp):
         self._store(requested, self.reference.backward(mx.nd, self.attrs, shapes, **self._widened(tensors)))
 
     def _launch_backward(self, requests: list[str], available: Arrays, gradients: Arrays) -> bool:
-        """Whether the CUDA kernel computes. ``available``: head gradients, inputs and outputs."""
+        """Return whether the CUDA kernel computes. ``available``: head gradients, inputs and outputs."""
         layout = self.bound_op.layout
         read = [available[index] for index in layout.read]
         written = [gradients[index] for index in layout.written]
@@ -136,7 +136,7 @@ class Operator(mx.operator.CustomOp):
         self._run_native(f"_backward_{op.graph_name}", arguments, all_inputs)
 
     def _widened(self, tensors: dict[str, mx.nd.NDArray]) -> dict[str, mx.nd.NDArray]:
-        """The tensors, with float16 data cast to float32 if the contract says so."""
+        """Return the tensors, with float16 data cast to float32 if the contract says so."""
         if not self.op.accumulate_fp32:
             return tensors
         variables = self.op.type_vars(self.attrs)
@@ -158,7 +158,7 @@ def _named(declared: tuple, arrays: Arrays) -> dict[str, mx.nd.NDArray]:
 
 
 def _vectors(arrays: Arrays) -> Arrays:
-    """The arrays, with scalars as vectors of one element in the same memory.
+    """Return the arrays, with scalars as vectors of one element in the same memory.
 
     The thread that runs a CustomOp takes the shape of a scalar for an unknown one.
     """
@@ -223,7 +223,7 @@ class Properties(mx.operator.CustomOpProp):
 
 @cached
 def _parsed(op: Op, strings: tuple[tuple[str, str], ...]) -> tuple:
-    """Typed attributes from (name, text) of each."""
+    """Return typed attributes from (name, text) of each."""
     return op.parse(dict(strings))
 
 

@@ -48,13 +48,13 @@ def call(op: Op, *inputs: Array | None, name: str | None = None, **attributes: t
 
 
 def emit(op: Op, inputs: dict, values: dict, name: str | None = None) -> Array | tuple:
-    """The same from dicts: the inputs, and the attributes as values or as the strings of a graph."""
+    """Return the same from dicts: the inputs, and the attributes as values or as the strings of a graph."""
     return _prepared(op, requested(), op.parse(values))([inputs[arg.name] for arg in op.inputs], name)
 
 
 @functools.lru_cache(maxsize=1024, typed=True)
 def _prepared_for(op: Op, backend: str, item_types: tuple, **attributes: typing.Any) -> Prepared:
-    """The prepared call for these values of attributes, which are parsed at the first call with them only.
+    """Return the prepared call for these values of attributes, which are parsed at the first call with them only.
 
     The types are part of the cache's key, because True equals 1. ``typed`` does not see those of the items of tuples,
     so ``item_types`` has them.
@@ -64,7 +64,7 @@ def _prepared_for(op: Op, backend: str, item_types: tuple, **attributes: typing.
 
 @functools.lru_cache(maxsize=1024)
 def _prepared(op: Op, backend: str, attrs: tuple) -> Prepared:
-    """The prepared call for parsed attributes. Equal ones have equal types."""
+    """Return the prepared call for parsed attributes. Equal ones have equal types."""
     return Prepared(op, attrs, backend)
 
 
@@ -108,7 +108,7 @@ class Prepared:
         return node(self._op, mx.nd, self._attrs, inputs, {})
 
     def _in_numpy_mode(self, inputs: Sequence, name: str | None) -> Array | tuple:
-        """The same for arrays or symbols of the NumPy interface, which the outputs are then, too."""
+        """Return the same for arrays or symbols of the NumPy interface, which the outputs are then, too."""
         with mx.util.np_array(False):
             outputs = self(numpy_mode.to_legacy(inputs), name)
         return numpy_mode.handed_over(outputs)
@@ -123,7 +123,9 @@ class Prepared:
 
 
 def full_name(name: str | None, hint: str) -> str:
-    """The name that MXNet would give a node here: with the block's prefix, and from ``hint`` if ``name`` is None."""
+    """Return the name that MXNet would give a node here: with the block's prefix, and from ``hint`` if ``name`` is
+    None.
+    """
     current = mx.name.NameManager._current
     if not hasattr(current, "value"):
         current.value = mx.name.NameManager()
@@ -156,7 +158,7 @@ _KINDS = {(mx.np.ndarray, mx.sym.np._Symbol): "mxnet.numpy.ndarray", mx.nd.spars
 
 
 def _kind(value: object) -> str:
-    """What a value is, for the text of an error."""
+    """Return what a value is, for the text of an error."""
     own = type(value)
     name = own.__name__ if own.__module__ == "builtins" else f"{own.__module__}.{own.__qualname__}"
     return next((words for kind, words in _KINDS.items() if isinstance(value, kind)), name)

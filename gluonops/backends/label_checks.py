@@ -23,7 +23,7 @@ MOST_CALLS = 1000   # So many calls are checked where no label is 0.
 
 
 def checking() -> bool:
-    """Whether class labels are checked before each forward pass."""
+    """Return whether class labels are checked before each forward pass."""
     return _switch() not in ("", "0")
 
 

@@ -29,7 +29,7 @@ class EitherModeBlock(HybridBlock):
 
 
 def _in_either_mode(body: Callable) -> Callable:
-    """The ``hybrid_forward`` of a block in both modes."""
+    """Return the ``hybrid_forward`` of a block in both modes."""
     @functools.wraps(body)
     def hybrid_forward(self: EitherModeBlock, F: Any, *inputs: Any, **parameters: Any) -> Any:
         if not is_np_array():
@@ -43,7 +43,7 @@ def _in_either_mode(body: Callable) -> Callable:
 
 
 def _seen_by_body(block: EitherModeBlock) -> EitherModeBlock:
-    """The block as its own body sees it in NumPy mode: its children take legacy arrays."""
+    """Return the block as its own body sees it in NumPy mode: its children take legacy arrays."""
     if not block._children:
         return block
     view = object.__new__(_view_class(type(block)))
@@ -53,7 +53,7 @@ def _seen_by_body(block: EitherModeBlock) -> EitherModeBlock:
 
 @functools.cache
 def _view_class(cls: type[EitherModeBlock]) -> type[EitherModeBlock]:
-    """A subclass whose attributes are those of the block, with each child as :class:`_Child`."""
+    """Return a subclass whose attributes are those of the block, with each child as :class:`_Child`."""
     def __getattribute__(self: EitherModeBlock, name: str) -> Any:
         return _wrapped(object.__getattribute__(self, name))
 
@@ -62,7 +62,7 @@ def _view_class(cls: type[EitherModeBlock]) -> type[EitherModeBlock]:
 
 
 def _wrapped(value: Any) -> Any:
-    """A child, or children in a collection, as a body calls them."""
+    """Return a child, or children in a collection, as a body calls them."""
     if isinstance(value, Block):
         return _Child(value)
     if type(value) in (list, tuple):

@@ -39,7 +39,7 @@ COMPUTED, NOT_NOW, REFUSED = range(3)   # the answers of gluonops_call, direct.c
 
 
 def library_path() -> str:
-    """Where the library is expected: ``GLUONOPS_LIBRARY``, or beside the package's C++ sources.
+    """Return where the library is expected: ``GLUONOPS_LIBRARY``, or beside the package's C++ sources.
 
     A process without gluonops can load the file by itself: ``mx.library.load(path)``.
     """
@@ -47,23 +47,23 @@ def library_path() -> str:
 
 
 def loaded() -> bool:
-    """Whether MXNet has the operators ``gluonops_<op>``."""
+    """Return whether MXNet has the operators ``gluonops_<op>``."""
     return reason() is None
 
 
 def has(op: Op) -> bool:
-    """Whether the library is loaded and has this operator."""
+    """Return whether the library is loaded and has this operator."""
     return loaded() and hasattr(mx.nd, op.graph_name)
 
 
 def function(name: str) -> Callable:
-    """A function of the loaded library, one of ``FUNCTIONS``. Other threads of Python run meanwhile."""
+    """Return a function of the loaded library, one of ``FUNCTIONS``. Other threads of Python run meanwhile."""
     return getattr(_library()[0], name)
 
 
 @functools.cache
 def _opened(path: str) -> ctypes.CDLL:
-    """The library of a file. An OSError if it is none, and an AttributeError if it lacks a function."""
+    """Return the library of a file. Raise an OSError if it is none, and an AttributeError if it lacks a function."""
     library = ctypes.CDLL(path)   # MXNet gets the same copy
     for name, result in FUNCTIONS.items():
         getattr(library, name).restype = result
@@ -71,7 +71,7 @@ def _opened(path: str) -> ctypes.CDLL:
 
 
 def honours_requests() -> bool:
-    """Whether the operators add to a gradient if MXNet requests it. With MXNet 1.9.1 they do."""
+    """Return whether the operators add to a gradient if MXNet requests it. With MXNet 1.9.1 they do."""
     return function("gluonops_honours_requests")()
 
 
@@ -97,7 +97,10 @@ class LibraryCall:
         self._needs_guards = not honours_requests()
 
     def __call__(self, inputs: Sequence[NDArray]) -> NDArray | tuple:
-        """The outputs that the user gets. An OpError if the shapes or the dtypes of the inputs are not valid."""
+        """Return the outputs that the user gets.
+
+        Raise an OpError if the shapes or the dtypes of the inputs are not valid.
+        """
         if self._needs_guards and mx.autograd.is_recording():   # see nodes.native_node
             inputs = [mx.nd.identity(value) for value in inputs]
         tensors = self._tensors()   # the handles of the inputs, and behind them those of the outputs
@@ -123,7 +126,7 @@ class LibraryCall:
 
 
 def _error_of_call() -> Exception:
-    """Why the library has refused a call."""
+    """Return why the library has refused a call."""
     text = function("gluonops_call_error")().decode()
     return errors.from_library(text) or mx.MXNetError(text)
 
@@ -162,15 +165,15 @@ def operator_name(name: str) -> str:
 
 
 def reason() -> str | None:
-    """Why the library is not loaded, and what to do about it; None if it is loaded."""
+    """Return why the library is not loaded, and what to do about it, or None if it is loaded."""
     return _library()[1]
 
 
 @functools.cache
 def _library() -> tuple[ctypes.CDLL | None, str | None]:
-    """The library, loaded into MXNet once per process and without output; or None, and the reason.
+    """Return the library, loaded into MXNet once per process and without output; or None, and the reason.
 
-    ``GLUONOPS_NATIVE=0`` switches it off. An OpError if ``GLUONOPS_NATIVE_TARGET`` names no instruction set.
+    ``GLUONOPS_NATIVE=0`` switches it off. Raise an OpError if ``GLUONOPS_NATIVE_TARGET`` names no instruction set.
     """
     target = os.environ.get(TARGET)
     if target and target not in TARGETS:
@@ -213,7 +216,7 @@ def _operator_names() -> list[str]:
 
 
 def mismatch_reason(path: str) -> str | None:
-    """Why the file at ``path`` cannot be loaded by this gluonops and this MXNet; None if it can."""
+    """Return why the file at ``path`` cannot be loaded by this gluonops and this MXNet, or None if it can."""
     if os.environ.get("GLUONOPS_NATIVE") == "0":
         return "GLUONOPS_NATIVE=0 switches it off"
     if not os.path.isfile(path):
@@ -233,12 +236,12 @@ def mismatch_reason(path: str) -> str | None:
 
 
 def instruction_set() -> str | None:
-    """The instruction set that the kernels use, one of ``TARGETS``; None if the library is not loaded."""
+    """Return the instruction set that the kernels use, one of ``TARGETS``, or None if the library is not loaded."""
     return function("gluonops_target")().decode() if loaded() else None
 
 
 def threads() -> int | None:
-    """How many threads an operator of the library uses at most; None if it is not loaded."""
+    """Return how many threads an operator of the library uses at most, or None if it is not loaded."""
     return function("gluonops_threads")() if loaded() else None
 
 
@@ -255,5 +258,5 @@ def keep_blocks(most: int) -> bool:
 
 
 def kept_bytes() -> int:
-    """How many bytes of freed blocks are kept now."""
+    """Return how many bytes of freed blocks are kept now."""
     return function("gluonops_kept_bytes")() if loaded() else 0

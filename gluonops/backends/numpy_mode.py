@@ -15,17 +15,18 @@ LEGACY = (mx.nd.NDArray, mx.sym.Symbol)   # the classes of NUMPY derive from the
 
 
 def is_numpy(value: Any) -> bool:
-    """Whether a value is an array or a symbol of the NumPy interface."""
+    """Return whether a value is an array or a symbol of the NumPy interface."""
     return isinstance(value, NUMPY)
 
 
 def is_legacy(value: Any) -> bool:
-    """Whether a value is a legacy array or symbol."""
+    """Return whether a value is a legacy array or symbol."""
     return isinstance(value, LEGACY) and not isinstance(value, NUMPY)
 
 
 def to_legacy(value: Any) -> Any:
-    """The value with each NumPy array or symbol as a legacy one; also inside of tuples, lists and dictionaries."""
+    """Return the value with each NumPy array or symbol as a legacy one; also inside of tuples, lists and dictionaries.
+    """
     if isinstance(value, mx.np.ndarray):
         return value.as_nd_ndarray()
     if isinstance(value, mx.sym.np._Symbol):
@@ -34,14 +35,14 @@ def to_legacy(value: Any) -> Any:
 
 
 def to_numpy(value: Any) -> Any:
-    """The value with each legacy array or symbol as one of the NumPy interface."""
+    """Return the value with each legacy array or symbol as one of the NumPy interface."""
     if is_legacy(value):
         return value.as_np_ndarray()
     return _of_items(to_numpy, value)
 
 
 def _of_items(convert: Any, value: Any) -> Any:
-    """The value, or if it is a collection, one of its converted items."""
+    """Return the value, or if it is a collection, one of its converted items."""
     if isinstance(value, Mapping):
         return {key: convert(item) for key, item in value.items()}
     if type(value) in (list, tuple):
@@ -50,7 +51,7 @@ def _of_items(convert: Any, value: Any) -> Any:
 
 
 def are_numpy(values: Iterable[Any]) -> bool:
-    """Whether some values are of the NumPy interface, and the others are no arrays of the legacy one."""
+    """Return whether some values are of the NumPy interface, and the others are no arrays of the legacy one."""
     values = list(values)
     return any(map(is_numpy, values)) and not any(map(is_legacy, values))
 
@@ -70,7 +71,7 @@ def handed_over(value: Any) -> Any:
 
 
 def is_numpy_net(net: mx.gluon.Block) -> bool:
-    """Whether a net was made for NumPy mode: its parameters say it, or the mode in force if it has no values."""
+    """Return whether a net was made for NumPy mode: its parameters say it, or the mode in force if it has no values."""
     for parameter in net.collect_params().values():
         if parameter._data is not None:
             return is_numpy(parameter._data[0])
@@ -78,7 +79,8 @@ def is_numpy_net(net: mx.gluon.Block) -> bool:
 
 
 def check_one_mode(where: str, net: mx.gluon.Block) -> None:
-    """An OpError for a net of which some parameters have arrays of the NumPy interface, and others legacy ones."""
+    """Raise an OpError for a net of which some parameters have arrays of the NumPy interface, and others legacy ones.
+    """
     first = {}
     for parameter in net.collect_params().values():
         if parameter._data is not None:
@@ -117,12 +119,12 @@ def fresh_variables(net: mx.gluon.Block) -> Iterator[None]:
 
 
 def array(values: Any, dtype: Any) -> mx.nd.NDArray:
-    """An array of the mode in force, as a parameter's ``set_data`` takes it."""
+    """Return an array of the mode in force, as a parameter's ``set_data`` takes it."""
     return (mx.np.array if is_np_array() else mx.nd.array)(values, dtype=dtype)
 
 
 def check_inputs(where: str, inputs: Iterable[Any]) -> None:
-    """An OpError for legacy arrays or symbols in NumPy mode."""
+    """Raise an OpError for legacy arrays or symbols in NumPy mode."""
     for number, value in enumerate(inputs):
         if is_legacy(value):
             raise OpError(where, f"input {number} is a legacy array or symbol, and npx.set_np() is in force; expected "

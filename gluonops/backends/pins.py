@@ -22,7 +22,7 @@ Array = typing.Union[mx.nd.NDArray, mx.sym.Symbol]
 
 
 def pinned(op: Op, attrs: tuple, inputs: Sequence[mx.sym.Symbol]) -> list[mx.sym.Symbol]:
-    """The inputs of an operator, behind nodes that refuse shapes which do not fit the contract's patterns."""
+    """Return the inputs of an operator, behind nodes that refuse shapes which do not fit the contract's patterns."""
     values, variables = attrs._asdict(), op.type_vars(attrs)
     patterns = [op.rule(attrs, {}).patterns[arg.name] for arg in op.inputs]
     first = _with_fixed_sizes(inputs[0], patterns[0], values)
@@ -49,7 +49,8 @@ def same_shape(F: ModuleType, value: Array, like: Array) -> Array:
 
 
 def _with_fixed_sizes(value: mx.sym.Symbol, pattern: tuple, values: dict) -> mx.sym.Symbol:
-    """The value with the number of dimensions and the fixed sizes of a pattern. A group ends with a fixed size."""
+    """Return the value with the number of dimensions and the fixed sizes of a pattern. A group ends with a fixed size.
+    """
     number_of_groups = sum(isinstance(term, Group) for term in pattern)
     if number_of_groups > 1 or (number_of_groups == 1 and not isinstance(pattern[-1], Sized)):
         return value
@@ -61,7 +62,7 @@ def _with_fixed_sizes(value: mx.sym.Symbol, pattern: tuple, values: dict) -> mx.
 
 
 def _axes(pattern: tuple, values: dict) -> dict[str, int]:
-    """The axis of each named dimension that no group is in front of, or that an attribute places."""
+    """Return the axis of each named dimension that no group is in front of, or that an attribute places."""
     axes = {term.name: values[term.axis] for term in pattern if isinstance(term, Named) and term.axis}
     in_front = itertools.takewhile(lambda term: not isinstance(term, Group), pattern)
     axes.update((term.name, axis) for axis, term in enumerate(in_front) if isinstance(term, Named))

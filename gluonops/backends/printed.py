@@ -40,11 +40,11 @@ class Printed:
 
 
 def call_text(block: Block | Initializer, arguments: Mapping[str, Any]) -> str:
-    """The class of a block and the arguments it was made with."""
+    """Return the class of a block and the arguments it was made with."""
     values = ", ".join(f"{name}={_text(value)}" for name, value in arguments.items())
     return f"{type(block).__name__}({values})"
 
 
 def _text(value: object) -> str:
-    """A value; an initializer as the call that made it, which MXNet prints as an address."""
+    """Return a value; an initializer as the call that made it, which MXNet prints as an address."""
     return call_text(value, value._kwargs) if isinstance(value, Initializer) else str(value)

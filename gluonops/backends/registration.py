@@ -99,7 +99,8 @@ def install() -> None:
 
 
 def _guarded(op_type: str, prop: type) -> Callable:
-    """What MXNet calls in place of the class: its error is raised by the first method that MXNet calls afterwards.
+    """Return what MXNet calls in place of the class: its error is raised by the first method that MXNet calls
+    afterwards.
 
     MXNet passes every attribute of a node to the constructor. One such as ``__ctx_group__``, which an ``mx.AttrScope``
     has set, is no argument of the operator, and is left out where the constructor does not take it.

@@ -113,7 +113,7 @@ def tune_memory(keep: int | None = None) -> int | None:
 
 
 def examine() -> dict:
-    """What :func:`gluonops.doctor` reports of both.
+    """Return what :func:`gluonops.doctor` reports of both.
 
     Returns ``threads``: what :func:`gluonops.runtime.threads.examine` says, and how many the ``native`` operators use.
     ``memory``, in bytes: what is ``usable``, the ``bound`` of what is kept, and what is ``kept`` now.

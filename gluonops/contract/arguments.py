@@ -20,18 +20,18 @@ def camel(name: str) -> str:
 
 
 def enumeration_of(op_name: str, attr: Attr) -> str:
-    """The name of the enumeration of an attribute that is a choice."""
+    """Return the name of the enumeration of an attribute that is a choice."""
     return camel(f"{op_name}_{attr.name}")
 
 
 def enumerations(op: Op) -> list[str]:
-    """The enumerations of the attributes that are choices. Kernels take them for numbers, too."""
+    """Return the enumerations of the attributes that are choices. Kernels take them for numbers, too."""
     return [f"struct {enumeration_of(op.name, attr)} {{ enum Value {{ {', '.join(map(camel, attr.kind.words))} }}; }};"
             for attr in op.attrs if isinstance(attr.kind, Choice)]
 
 
 def attribute_type(op: Op, attr: Attr) -> str:
-    """The C++ type of an attribute's member."""
+    """Return the C++ type of an attribute's member."""
     if attr.name in op.counts:
         return "Weights<A>"
     if isinstance(attr.kind, Choice):
@@ -46,13 +46,13 @@ def attribute_type(op: Op, attr: Attr) -> str:
 
 
 def attributes(op: Op) -> list[Attr]:
-    """The attributes that kernels have: not one that says whether functions return an output of this name."""
+    """Return the attributes that kernels have: not one that says whether functions return an output of this name."""
     tensors = [tensor.name for tensor in op.tensors]
     return [attr for attr in op.attrs if attr.name not in tensors]
 
 
 def types_of_names(op: Op, derived: Mapping[str, Number]) -> dict[str, str]:
-    """The dtype, in expressions, of each dimension, constant, attribute and derived number."""
+    """Return the dtype, in expressions, of each dimension, constant, attribute and derived number."""
     types = {name: number.dtype if number.dtype in ("bool", "int64") else "float64" for name, number in derived.items()}
     for attr in attributes(op):
         kind = attr.kind.kind if isinstance(attr.kind, Optional) else attr.kind
@@ -61,7 +61,7 @@ def types_of_names(op: Op, derived: Mapping[str, Number]) -> dict[str, str]:
 
 
 def derived_numbers(op: Op, declared: dict[str, str | Number]) -> dict[str, Number]:
-    """The derived numbers, those that are only an expression with the dtype that follows from it."""
+    """Return the derived numbers, those that are only an expression with the dtype that follows from it."""
     numbers = {}
     for name, number in declared.items():
         if isinstance(number, str):
@@ -75,12 +75,12 @@ def derived_numbers(op: Op, declared: dict[str, str | Number]) -> dict[str, Numb
 
 
 def constants(numbers: Iterable[tuple[str, int]]) -> str:
-    """The text in front of a family's files: the numbers that the contract and the kernels share."""
+    """Return the text in front of a family's files: the numbers that the contract and the kernels share."""
     return f"enum {{ {', '.join(f'{name} = {value}' for name, value in numbers)} }};"
 
 
 def written(op: Op, direction: str) -> tuple:
-    """The tensors that a kernel writes: the outputs, or in backward the inputs that can have a gradient."""
+    """Return the tensors that a kernel writes: the outputs, or in backward the inputs that can have a gradient."""
     return op.outputs if direction == "forward" else tuple(arg for arg in op.inputs if arg.gradient)
 
 
@@ -103,22 +103,22 @@ class Arguments:
 
     @classmethod
     def c_type(cls, dtype: str) -> str:
-        """The type of a dtype. Other names stand for themselves."""
+        """Return the type of a dtype. Other names stand for themselves."""
         return cls.C_TYPES.get(dtype, dtype)
 
     def template(self) -> str:
-        """The first line of the declaration, and of what depends on the same types."""
+        """Return the first line of the declaration, and of what depends on the same types."""
         return f"template <{', '.join(f'typename {variable}' for variable in self.variables)}>"
 
     def declaration(self) -> list[str]:
-        """The struct."""
+        """Return the struct."""
         members = ["typedef typename Accumulator<T>::type A;", *self._own(), *self._tensors(), *self._numbers(),
                    *self._memory()]
         return ["// The arguments of a kernel, which computes in A. What a pass neither reads nor writes is null.",
                 self.template(), f"struct {self.name} {{", *[f"    {member}" for member in members], "};"]
 
     def _own(self) -> Iterable[str]:
-        """What CUDA's record alone has."""
+        """Return what CUDA's record alone has."""
         return ()
 
     def _tensors(self) -> Iterator[str]:
@@ -133,11 +133,11 @@ class Arguments:
             yield f"{self._pointer(f'{arg.name}_grad', self._gradient_dtype(arg.dtype))}   // backward writes it"
 
     def _pointer(self, name: str, dtype: str, const: str = "") -> str:
-        """The member of a tensor. Only the data's type and A are known when the kernels are compiled."""
+        """Return the member of a tensor. Only the data's type and A are known when the kernels are compiled."""
         return f"{const}{dtype} *{name};" if dtype in ("T", "A") else f"AnyArray {name};"
 
     def _gradient_dtype(self, dtype: str) -> str:
-        """The dtype of a gradient, from that of its input."""
+        """Return the dtype of a gradient, from that of its input."""
         return "T"
 
     def _numbers(self) -> Iterator[str]:

@@ -33,7 +33,10 @@ class Kind:
 
 
 def _plain(text: str) -> str:
-    """The text of a number. A ValueError for what only Python takes for one: 1_000, and digits of any script."""
+    """Return the text of a number.
+
+    Raise a ValueError for what only Python takes for one: 1_000, and digits of any script.
+    """
     if "_" in text or not text.isascii():
         raise ValueError
     return text
@@ -137,7 +140,7 @@ class IntOrTuple(Kind):
 
 
 def numbers_in(text: str) -> list[float]:
-    """The numbers of a tuple or list in text form, with or without brackets and a comma at the end."""
+    """Return the numbers of a tuple or list in text form, with or without brackets and a comma at the end."""
     text = text.strip()
     if text[:1] + text[-1:] in ("()", "[]"):
         text = text[1:-1].strip()
@@ -147,7 +150,9 @@ def numbers_in(text: str) -> list[float]:
 
 
 def without_mxnet(values: typing.Mapping[str, typing.Any]) -> dict[str, typing.Any]:
-    """Values by name, with MXNet's arrays as NumPy's: these have no hash, so no cache finds them with other numbers."""
+    """Return values by name, with MXNet's arrays as NumPy's: these have no hash, so no cache finds them with other
+    numbers.
+    """
     return {name: value.asnumpy() if hasattr(value, "asnumpy") else value for name, value in values.items()}
 
 
@@ -227,7 +232,7 @@ class Attr:
 
 
 def parsed(where: str, kinds: typing.Mapping[str, Kind], /, **values: typing.Any) -> dict:
-    """The arguments of a function or a block as typed values, in the order of ``kinds``.
+    """Return the arguments of a function or a block as typed values, in the order of ``kinds``.
 
     ``given`` has a value for each of them: ``parsed("nn.DropBlock", OPTIONS, block_size=block_size)``. An OpError names
     one that is not of its kind.

@@ -14,12 +14,12 @@ LABELS = FLOATS + INTEGERS
 
 
 def accumulator(dtype: str) -> str:
-    """The dtype of sums of a dtype: float32 for float16, otherwise the dtype itself."""
+    """Return the dtype of sums of a dtype: float32 for float16, otherwise the dtype itself."""
     return "float32" if dtype == "float16" else dtype
 
 
 def dtype_name(dtype: typing.Any) -> str:
-    """The name of a dtype, such as ``"float32"``, from a string, a NumPy dtype or a NumPy type."""
+    """Return the name of a dtype, such as ``"float32"``, from a string, a NumPy dtype or a NumPy type."""
     if isinstance(dtype, str):
         return dtype
     return getattr(dtype, "name", None) or dtype.__name__.rstrip("_")
@@ -171,7 +171,7 @@ class Launch:
 
 
 def threads_along(length: int) -> int:
-    """The threads for a row: up to a warp, with about 8 elements each, and up to 512 for a long row."""
+    """Return the threads for a row: up to a warp, with about 8 elements each, and up to 512 for a long row."""
     if length <= 512:
         return min(32, 1 << (max(1, math.ceil(length / 8)) - 1).bit_length())
     return 256 if length <= 4096 else 512
@@ -199,12 +199,12 @@ class Cuda:
 
 
 def elements(count: str) -> typing.Callable[[types.SimpleNamespace], Launch]:
-    """The launch of a kernel that computes so many elements, an expression, each by itself."""
+    """Return the launch of a kernel that computes so many elements, an expression, each by itself."""
     return lambda args: Launch.of_elements(expression(count)(vars(args)))
 
 
 def rows(count: str, length: str, steps: tuple[str, ...] = ()) -> typing.Callable[[types.SimpleNamespace], Launch]:
-    """The launch of a kernel whose threads share rows of a length. Both are expressions."""
+    """Return the launch of a kernel whose threads share rows of a length. Both are expressions."""
     return lambda args: Launch.of_rows(expression(count)(vars(args)), threads_along(expression(length)(vars(args))),
                                        steps=steps)
 

@@ -54,11 +54,11 @@ class Dim:
         return self.text or self.name
 
     def value(self, base: int) -> int | None:
-        """The size for a size ``base`` of the named dimension alone, or None if it is not divisible."""
+        """Return the size for a size ``base`` of the named dimension alone, or None if it is not divisible."""
         return _quotient(base * self.mul, self.div)
 
     def base(self, size: int) -> int | None:
-        """The inverse of :meth:`value`."""
+        """Return the inverse of :meth:`value`."""
         return _quotient(size * self.div, self.mul)
 
 
@@ -68,7 +68,7 @@ def _quotient(number: int, divisor: int) -> int | None:
 
 
 def pattern_text(pattern: tuple) -> str:
-    """A pattern as Python writes a tuple: ``(batch, classes)``."""
+    """Return a pattern as Python writes a tuple: ``(batch, classes)``."""
     dims = ", ".join(str(dim) for dim in pattern)
     return f"({dims},)" if len(pattern) == 1 else f"({dims})"
 
@@ -108,7 +108,7 @@ def solve(where: str, patterns: dict, shapes: dict, whole: tuple = (), remedies:
 def bare_sizes(where: str, patterns: dict, shapes: dict, remedies: dict | None = None) -> dict:
     """Name of a dimension -> its size and the tensor that it was read from, for the known shapes.
 
-    An OpError if a shape has the wrong number of dimensions, or two shapes contradict each other.
+    Raise an OpError if a shape has the wrong number of dimensions, or two shapes contradict each other.
     """
     bases = {}
     for tensor, shape in shapes.items():

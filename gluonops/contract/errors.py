@@ -40,7 +40,7 @@ class OpError(ValueError):
         return type(self), (self.where, self.what, self.remedy)
 
     def about(self, name: object) -> OpError:
-        """The same error, with the name of what it is about, such as a file, in front."""
+        """Return the same error, with the name of what it is about, such as a file, in front."""
         return type(self)(self.where, f"{name}: {self.what}", self.remedy)
 
 
@@ -54,12 +54,12 @@ def naming(name: object) -> Iterator[None]:
 
 
 def quoted(value: object) -> str:
-    """A value as ``repr`` writes it, for an error: its beginning if it is long."""
+    """Return a value as ``repr`` writes it, for an error: its beginning if it is long."""
     return shortened(repr(value), 200)
 
 
 def shortened(text: str, length: int) -> str:
-    """The beginning of a long text."""
+    """Return the beginning of a long text."""
     return text if len(text) <= length else text[:length] + "..."
 
 
@@ -92,7 +92,7 @@ def remember(where: str, error: Exception, body: bool) -> None:
 
 
 def _recall(text: str) -> OpError | None:
-    """The recorded error, or the C++ library's, that MXNet's error text is about; None if it is neither."""
+    """Return the recorded error, or the C++ library's, that MXNet's error text is about, or None if it is neither."""
     if _BODY in text:
         with _lock:
             return _newest()
@@ -103,13 +103,14 @@ def _recall(text: str) -> OpError | None:
 
 
 def from_library(text: str) -> OpError | None:
-    """The error that a text of the C++ library describes; None if it describes none of ours."""
+    """Return the error that a text of the C++ library describes, or None if it describes none of ours."""
     quoted = _QUOTED.search(text)
     return OpError(*quoted.groups()) if quoted else None
 
 
 def _newest() -> OpError | None:
-    """The last error from a body. MXNet does not say whose call failed, so the text lists the errors before it."""
+    """Return the last error from a body. MXNet does not say whose call failed, so the text lists the errors before it.
+    """
     if not _from_bodies:
         return _mentioned.pop() if _mentioned else None
     error = _from_bodies.pop()

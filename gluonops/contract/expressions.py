@@ -55,17 +55,20 @@ class Expression:
 
 @functools.cache
 def expression(text: str) -> Expression:
-    """The expression in a text. It is parsed once, so that equal texts are one object."""
+    """Return the expression in a text. It is parsed once, so that equal texts are one object."""
     return Expression(text)
 
 
 def fill_in(text: str, values: dict) -> str:
-    """A text such as ``"axis is {axis}"`` with the values of the expressions in braces."""
+    """Return a text such as ``"axis is {axis}"`` with the values of the expressions in braces."""
     return PLACEHOLDER.sub(lambda match: str(expression(match[1])(values)), text)
 
 
 def dtype_of(node: ast.AST, types: Mapping[str, str]) -> str:
-    """The dtype of an expression: bool, int64 or float64, from that of each name. A ValueError if a name has none."""
+    """Return the dtype of an expression: bool, int64 or float64, from that of each name.
+
+    Raise a ValueError if a name has none.
+    """
     if isinstance(node, ast.Constant):
         return {bool: "bool", int: "int64"}.get(type(node.value), "float64")
     if isinstance(node, ast.Name):

@@ -142,12 +142,12 @@ class Op:
         return OpError(self.name, what, remedy)
 
     def number_returned(self, attrs: tuple) -> int:
-        """How many of the outputs functions and blocks return, from the first on."""
+        """Return how many of the outputs functions and blocks return, from the first on."""
         return expression(self.returned)(attrs._asdict())
 
     # -- attributes ------------------------------------------------------------------------------------------
     def parse(self, values: dict) -> tuple:
-        """Typed attributes from Python values or from the strings in a graph."""
+        """Return typed attributes from Python values or from the strings in a graph."""
         if self.takes_tuples:
             values = without_mxnet(values)
         names = {attr.name for attr in self.attrs}
@@ -167,19 +167,19 @@ class Op:
 
     @cached
     def strings(self, attrs: tuple) -> _types.MappingProxyType[str, str]:
-        """The attributes as a graph stores them, and :meth:`parse` reads them back."""
+        """Return the attributes as a graph stores them, and :meth:`parse` reads them back."""
         return _types.MappingProxyType({name: str(value) for name, value in attrs._asdict().items()})
 
     # -- shapes ----------------------------------------------------------------------------------------------
     def keeps_shape(self, attrs: tuple) -> bool:
-        """Whether the first output has the shape of the first input, for any number of dimensions."""
+        """Return whether the first output has the shape of the first input, for any number of dimensions."""
         first, output = self.inputs[0].name, self.outputs[0].name
         kept = [[str(dim) for dim in patterns[first]] == [str(dim) for dim in patterns[output]]
                 for _, patterns in self._possible(attrs, {})]
         return bool(kept) and all(kept)
 
     def infer_shape(self, attrs: tuple, shapes: dict[str, tuple]) -> dict[str, tuple]:
-        """Every tensor's shape, as far as it follows from the known ones, in which a size may be UNKNOWN.
+        """Return every tensor's shape, as far as it follows from the known ones, in which a size may be UNKNOWN.
 
         If the number of dimensions does not follow, the known shapes only.
         """
@@ -213,7 +213,7 @@ class Op:
         return [name for name in first if all(name in names for names in names_by_rule)]
 
     def dim_sizes(self, attrs: tuple, shapes: dict[str, tuple]) -> dict[str, int]:
-        """The size of each of ``dims``; of a group the product of its sizes. ``shapes`` has every input's."""
+        """Return the size of each of ``dims``; of a group the product of its sizes. ``shapes`` has every input's."""
         ndims = {arg.name: len(shapes[arg.name]) for arg in self.inputs}
         groups = self.rule(attrs, ndims).groups(self.name, attrs._asdict(), ndims[self.inputs[0].name])
         sizes = self.sizes(attrs, {arg.name: shapes[arg.name] for arg in self.inputs})
@@ -221,7 +221,7 @@ class Op:
         return {name: sizes[name] for name in self.dims}
 
     def sizes(self, attrs: tuple, shapes: dict[str, tuple]) -> dict[str, int]:
-        """The size of every named dimension that follows from the known shapes."""
+        """Return the size of every named dimension that follows from the known shapes."""
         known_shapes = self._shapes_of_tensors(shapes)
         patterns, _, _ = self._patterns(attrs, known_shapes)
         return {name: size for name, (size, _) in bare_sizes(self.name, patterns, known_shapes).items()}
@@ -249,7 +249,7 @@ class Op:
         return self.expand(attrs, ndims) if first in ndims else None
 
     def _possible(self, attrs: tuple, ndims: dict[str, int]) -> Iterator[tuple[int, dict]]:
-        """Each number of dimensions that the first input may have, with the patterns of every tensor for it."""
+        """Yield each number of dimensions that the first input may have, with the patterns of every tensor for it."""
         first = self.inputs[0].name
         for ndim in range(1, MAX_NDIM + 1):
             with contextlib.suppress(OpError):
@@ -265,18 +265,18 @@ class Op:
         return patterns, whole, {**self.remedies, **rule.remedies}
 
     def rule(self, attrs: tuple, ndims: Mapping[str, int]) -> Shapes:
-        """The declaration of the shapes that holds for these attributes and known numbers of dimensions."""
+        """Return the declaration of the shapes that holds for these attributes and known numbers of dimensions."""
         values = self._values(attrs, ndims)
         return next(rule for rule in self.rules if rule.when is None or rule.when(values))
 
     def _values(self, attrs: tuple, ndims: Mapping[str, int]) -> dict[str, typing.Any]:
-        """What the names in a condition stand for. A number of dimensions that is not known is None."""
+        """Return what the names in a condition stand for. A number of dimensions that is not known is None."""
         tensors = {arg.name: _types.SimpleNamespace(ndim=ndims.get(arg.name)) for arg in self.inputs}
         return {**attrs._asdict(), **tensors}
 
     # -- dtypes ----------------------------------------------------------------------------------------------
     def type_vars(self, attrs: tuple) -> dict[str, str]:
-        """The type variable of every tensor by name, gradients (``<name>_grad``) included."""
+        """Return the type variable of every tensor by name, gradients (``<name>_grad``) included."""
         values = attrs._asdict()
         values.update((variable, variable) for variable in (*self.types, "A"))
         type_vars = {tensor.name: expression(tensor.dtype)(values) for tensor in self.tensors}
@@ -284,7 +284,7 @@ class Op:
         return type_vars
 
     def infer_type(self, attrs: tuple, dtypes: dict) -> dict:
-        """Every tensor's dtype, from the known ones; None if it does not follow.
+        """Return every tensor's dtype, from the known ones, or None if it does not follow.
 
         A label of unknown dtype has the dtype of the data.
         """
@@ -323,7 +323,7 @@ class Op:
         return self.infer_type(attrs, {arg.name: dtype for arg, dtype in zip(self.inputs, input_dtypes)})
 
     def validate(self, attrs: tuple, arrays: Sequence[typing.Any]) -> dict[str, tuple]:
-        """The shape of every tensor. An OpError if the inputs, arrays in order, are not valid."""
+        """Return the shape of every tensor. Raise an OpError if the inputs, arrays in order, are not valid."""
         inferred = self.shapes_of(attrs, tuple(array.shape for array in arrays))
         self.dtypes_of(attrs, tuple(array.dtype for array in arrays))
         return inferred

@@ -23,7 +23,7 @@ class RegisteredOp:
 
 
 def folders(root: pathlib.Path) -> list[pathlib.Path]:
-    """The operator folders below ``root``, sorted."""
+    """Return the operator folders below ``root``, sorted."""
     return sorted(path for path in pathlib.Path(root).iterdir() if path.is_dir() and not path.name.startswith("_"))
 
 
@@ -51,7 +51,7 @@ def register_contract(folder: pathlib.Path) -> None:
 
 
 def get(name: str) -> RegisteredOp:
-    """The entry of an operator by name."""
+    """Return the entry of an operator by name."""
     if name not in _ops:
         raise OpError("ops", f"there is no operator {name!r}; there are {', '.join(sorted(_ops))}",
                       perhaps(name, _ops) or "Check the spelling")
@@ -59,5 +59,5 @@ def get(name: str) -> RegisteredOp:
 
 
 def entries() -> dict[str, RegisteredOp]:
-    """All entries, by name."""
+    """Return all entries, by name."""
     return dict(sorted(_ops.items()))

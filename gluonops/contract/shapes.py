@@ -68,7 +68,7 @@ Term = Union[Group, Named, Sized]
 
 
 def parse_pattern(text: str, attributes: list) -> tuple:
-    """A pattern such as ``"batch, 5"`` as terms. The names in ``attributes`` are not dimensions."""
+    """Return a pattern such as ``"batch, 5"`` as terms. The names in ``attributes`` are not dimensions."""
     return tuple(_term(part.strip(), attributes) for part in text.split(","))
 
 
@@ -127,7 +127,7 @@ class Shapes:
         self.whole = ()
 
     def bind(self, attributes: list) -> Shapes:
-        """The same declaration, parsed. A name in a pattern is an attribute or a dimension."""
+        """Return the same declaration, parsed. A name in a pattern is an attribute or a dimension."""
         bound = copy.copy(self)
         bound.patterns = {tensor: parse_pattern(text, attributes) for tensor, text in self.texts.items()}
         bound.whole = parse_pattern(self.whole_text, attributes) if self.whole_text else ()
@@ -156,7 +156,7 @@ class Shapes:
         return next((term.axis for term in self.first if isinstance(term, Named) and term.axis), None)
 
     def expand(self, where: str, values: dict, ndim: int) -> tuple:
-        """The arguments ``patterns`` and ``whole`` of :func:`gluonops.contract.dims.solve`.
+        """Return the arguments ``patterns`` and ``whole`` of :func:`gluonops.contract.dims.solve`.
 
         They follow from the ``values`` of the attributes, and the first input's number of dimensions.
         """
@@ -170,7 +170,7 @@ class Shapes:
         return patterns, expanded(self.whole)
 
     def groups(self, where: str, values: dict, ndim: int) -> dict[str, tuple]:
-        """Group -> its dimensions. Arguments as of :meth:`expand`."""
+        """Group -> its dimensions. The arguments are those of :meth:`expand`."""
         groups = [term for term in self.first if isinstance(term, Group)]
         if self.axis:
             axis = normalized_axis(where, values[self.axis], ndim, next(iter(self.patterns)))
@@ -185,7 +185,7 @@ class Shapes:
 
 
 def count(value: Any) -> Any:
-    """The value of an attribute in a size. A list of pairs counts as their number."""
+    """Return the value of an attribute in a size. A list of pairs counts as their number."""
     return len(value) // 2 if isinstance(value, tuple) else value
 
 
@@ -207,7 +207,7 @@ def _expand(where: str, term: Term, groups: dict[str, tuple], values: dict, coun
 
 
 def _checked(where: str, size: Expression, counted: dict, low: int) -> int:
-    """The value of an expression. An OpError if it is less than ``low`` or does not fit 64 bits."""
+    """Return the value of an expression. Raise an OpError if it is less than ``low`` or does not fit 64 bits."""
     value = size(counted)
     if value < low:
         raise OpError(where, f"{size.text} is {value}; expected at least {low}", "Choose other attributes")
@@ -228,7 +228,7 @@ def _repeated(dims: tuple, label: str, counts: tuple) -> tuple:
 
 
 def normalized_axis(where: str, axis: int, ndim: int, what: str = "data") -> int:
-    """The axis as a number from 0. An OpError if ``what`` has no such axis."""
+    """Return the axis as a number from 0. Raise an OpError if ``what`` has no such axis."""
     if not -ndim <= axis < ndim:
         raise OpError(where, f"axis {axis} is out of range for {what} of {plural(ndim, 'dimension')}",
                       f"Choose an axis from {-ndim} to {ndim - 1}")
@@ -236,7 +236,7 @@ def normalized_axis(where: str, axis: int, ndim: int, what: str = "data") -> int
 
 
 def bare_name(term: Term) -> str | None:
-    """What a size is called: a dimension that is not multiplied, or a group."""
+    """Return what a size is called: a dimension that is not multiplied, or a group."""
     is_bare = (isinstance(term, Group) and term.counts is None
                or isinstance(term, Named) and term.mul is None and term.div is None)
     return term.name if is_bare else None

@@ -18,7 +18,8 @@ INCLUDE = re.compile(r'(?m)^#include "([^"\n]+)"$')
 
 
 def sources(op: Op) -> dict[str, str]:
-    """The CUDA source of an operator as file -> text: the prelude, the family's files, and ``kernel.cu`` if it has one.
+    """Return the CUDA source of an operator as file -> text: the prelude, the family's files, and ``kernel.cu`` if it
+    has one.
 
     In front of the family's files are the ``constants``, in front of ``kernel.cu`` the ``record`` of the arguments, and
     behind it the ``kernels`` that fill the record.
@@ -36,14 +37,14 @@ def sources(op: Op) -> dict[str, str]:
 
 
 def _of_family(kernels: Kernels, operators: pathlib.Path) -> list[pathlib.Path]:
-    """The files with the functions that a contract names, each behind those that it includes."""
+    """Return the files with the functions that a contract names, each behind those that it includes."""
     named = [f"{kernels.file}.cuh", *([kernels.shared] if kernels.shared else [])]
     files = [(operators / name).resolve() for name in named]
     return list(dict.fromkeys(header for file in files for header in (*_headers(file), file)))
 
 
 def prelude() -> dict[str, str]:
-    """The prelude and the files that it includes."""
+    """Return the prelude and the files that it includes."""
     return {**_texts(_headers(PRELUDE)), PRELUDE.name: _without_includes(PRELUDE)}
 
 
@@ -52,7 +53,7 @@ def _texts(headers: list[pathlib.Path]) -> dict[str, str]:
 
 
 def _headers(path: pathlib.Path) -> list[pathlib.Path]:
-    """The files that a CUDA file includes, directly or not. Each comes after the files that it includes."""
+    """Return the files that a CUDA file includes, directly or not. Each comes after the files that it includes."""
     headers = []
     for name in INCLUDE.findall(path.read_text()):
         header = (path.parent / name).resolve()
@@ -65,7 +66,7 @@ def _without_includes(path: pathlib.Path) -> str:
 
 
 def source(op: Op) -> str:
-    """The complete CUDA source of an operator. The compiler's messages have the original files and lines."""
+    """Return the complete CUDA source of an operator. The compiler's messages have the original files and lines."""
     return joined(sources(op))
 
 
@@ -74,7 +75,7 @@ def joined(files: dict[str, str]) -> str:
 
 
 def excerpts(files: dict[str, str], message: str, around: int = 2) -> str:
-    """The lines of the source that a compiler's message names, with their numbers and the lines around them."""
+    """Return the lines of the source that a compiler's message names, with their numbers and the lines around them."""
     shown = []
     for file, text in files.items():
         named = {int(number) for number in re.findall(rf"{re.escape(file)}\((\d+)\)", message)}

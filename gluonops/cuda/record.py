@@ -79,51 +79,51 @@ def _member_of_number(name: str, number: Number) -> Member:
 
 
 def _derived(op: Op) -> dict[str, Number]:
-    """The derived numbers of CUDA's record. Another one is C++'s alone."""
+    """Return the derived numbers of CUDA's record. Another one is C++'s alone."""
     numbers = derived_numbers(op, {**op.derived, **op.cuda.derived})
     return {name: number for name, number in numbers.items() if number.expression or name in op.cuda.derived}
 
 
 def _attributes(op: Op) -> list[Attr]:
-    """The attributes of CUDA's record. What a tuple of repeat counts means for a kernel, derived numbers say."""
+    """Return the attributes of CUDA's record. What a tuple of repeat counts means for a kernel, derived numbers say."""
     return [attr for attr in attributes(op) if not isinstance(attr.kind, IntOrTuple)]
 
 
 def members(op: Op) -> tuple[Member, ...]:
-    """The dimensions, attributes and derived numbers of CUDA's record."""
+    """Return the dimensions, attributes and derived numbers of CUDA's record."""
     return (*[_member(name, "int64_t") for name in op.dims],
             *[_member_of_attribute(op, attr) for attr in _attributes(op)],
             *[_member_of_number(name, number) for name, number in _derived(op).items()])
 
 
 def read(op: Op, direction: str) -> list[str]:
-    """The names of the tensors that a kernel reads."""
+    """Return the names of the tensors that a kernel reads."""
     return [arg.name for arg in op.inputs] if direction == "forward" else list(op.backward)
 
 
 def written_name(tensor: typing.Any, direction: str) -> str:
-    """The name of what a kernel writes for a tensor."""
+    """Return the name of what a kernel writes for a tensor."""
     return tensor.name if direction == "forward" else f"{tensor.name}_grad"
 
 
 def scratch(op: Op, direction: str) -> list[Array]:
-    """The memory of a pass."""
+    """Return the memory of a pass."""
     return [array for array in op.cuda.scratch if array.direction in (None, direction)]
 
 
 def _is_struct(array: Array) -> bool:
-    """Whether the elements of an array are structs of ``kernel.cu``."""
+    """Return whether the elements of an array are structs of ``kernel.cu``."""
     return array.dtype not in ("T", "A", *MEMORY_TYPES)
 
 
 def _variable(dtype: str) -> str:
-    """The type of a tensor's elements. Where it may have two, both are the dtype of the one that is not T."""
+    """Return the type of a tensor's elements. Where it may have two, both are the dtype of the one that is not T."""
     tree = expression(dtype).tree
     return tree.id if isinstance(tree, ast.Name) else tree.body.id
 
 
 def _variable_of(op: Op, name: str) -> str:
-    """The type of the elements of a tensor or of its gradient."""
+    """Return the type of the elements of a tensor or of its gradient."""
     return _variable(next(tensor.dtype for tensor in op.tensors if name in (tensor.name, f"{tensor.name}_grad")))
 
 
@@ -174,7 +174,9 @@ class CudaArguments(Arguments):
 
 
 def declaration(op: Op) -> str:
-    """The text of the record, with the enumerations of the attributes and the declarations of the structs in memory."""
+    """Return the text of the record, with the enumerations of the attributes and the declarations of the structs in
+    memory.
+    """
     names = dict.fromkeys(array.dtype for array in op.cuda.scratch if _is_struct(array))
     structs = [f"{'template <typename A> ' if name.endswith('<A>') else ''}struct {name.replace('<A>', '')};"
                for name in names]
@@ -182,7 +184,7 @@ def declaration(op: Op) -> str:
 
 
 def kernels(op: Op) -> str:
-    """The text of the kernels that ``mx.rtc`` launches, behind ``kernel.cu``."""
+    """Return the text of the kernels that ``mx.rtc`` launches, behind ``kernel.cu``."""
     return "\n".join(line for direction in ("forward", "backward") for line in _kernel(op, direction))
 
 
@@ -222,12 +224,15 @@ def _values(op: Op, direction: str, record: CudaArguments) -> Iterator[tuple[str
 
 
 def _text(text: str) -> str:
-    """A text outside of the record, where A has no name."""
+    """Return a text outside of the record, where A has no name."""
     return re.sub(r"\bA\b", "typename Accumulator<T>::type", text)
 
 
 def signature(op: Op, direction: str, dtypes: dict[str, str]) -> str:
-    """The parameters of a kernel as ``mx.rtc`` spells them. ``dtypes``: type variable -> dtype, ``"A"`` included."""
+    """Return the parameters of a kernel as ``mx.rtc`` spells them.
+
+    ``dtypes``: type variable -> dtype, ``"A"`` included.
+    """
     spelled = {variable: C_TYPES[dtype] for variable, dtype in dtypes.items()}
     parts = []
     for c_type, name in parameters(op, direction):
@@ -254,7 +259,7 @@ class Plan(typing.NamedTuple):
 
 
 def plan(op: Op, direction: str, attrs: tuple, shapes: dict[str, tuple], dtype: str) -> Plan:
-    """The plan of a pass. ``shapes`` has that of every tensor, and ``dtype`` is that of the data."""
+    """Return the plan of a pass. ``shapes`` has that of every tensor, and ``dtype`` is that of the data."""
     numbers = _numbers(op, attrs, shapes)
     launch = getattr(op.cuda, direction)(types.SimpleNamespace(**numbers, dtype=dtype))
     arguments = {}
@@ -267,7 +272,7 @@ def plan(op: Op, direction: str, attrs: tuple, shapes: dict[str, tuple], dtype: 
 
 
 def _numbers(op: Op, attrs: tuple, shapes: dict[str, tuple]) -> dict:
-    """Every number of the record by name. The weights of an attribute are as many as its dimension."""
+    """Return every number of the record by name. The weights of an attribute are as many as its dimension."""
     numbers = {**attrs._asdict(), **op.dim_sizes(attrs, shapes)}
     for name, dimension in op.counts.items():
         weights = numbers[name]
@@ -283,7 +288,7 @@ def _numbers(op: Op, attrs: tuple, shapes: dict[str, tuple]) -> dict:
 
 
 def _float64s(array: Array, size: int, dtype: str) -> int:
-    """How many float64 have room for an array of scratch memory; at least one."""
+    """Return how many float64 have room for an array of scratch memory; at least one."""
     item = {"T": dtype, "A": accumulator(dtype)}.get(array.dtype, array.dtype)
     item_bytes = np.dtype(item).itemsize if item in MEMORY_TYPES else 8 * array.numbers
     return max(1, math.ceil(size * item_bytes / 8))

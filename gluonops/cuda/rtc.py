@@ -77,13 +77,13 @@ class BoundOp:
 
     @staticmethod
     def created(op: Op, attrs: tuple, context: mx.Context, shapes: list[list[int]], dtypes: list[int]) -> BoundOp:
-        """The node of what MXNet passes to ``create_operator``."""
+        """Return the node of what MXNet passes to ``create_operator``."""
         return _bound_op(op, attrs, context, tuple(tuple(shape) or (1,) for shape in shapes),
                      tuple(DTYPE_NAMES[number] for number in dtypes))
 
     @staticmethod
     def of(op: Op, attrs: tuple, arrays: list[mx.nd.NDArray]) -> BoundOp:
-        """The node of an operator's inputs."""
+        """Return the node of an operator's inputs."""
         return _bound_op(op, attrs, arrays[0].context, tuple(array.shape or (1,) for array in arrays),
                      tuple(array.dtype.__name__ for array in arrays))
 
@@ -99,7 +99,7 @@ class BoundOp:
             may_have_scalars=any(shape in ((), (1,)) for shape in inferred))
 
     def prepared(self, direction: str, requests: tuple[str, ...]) -> Pass:
-        """The pass of a direction. ``lock`` is held."""
+        """Return the pass of a direction. ``lock`` is held."""
         if (direction, requests) not in self._passes:
             self._passes[direction, requests] = Pass(self, direction, requests)
         return self._passes[direction, requests]
@@ -116,17 +116,17 @@ _bound_op = functools.lru_cache(maxsize=512)(BoundOp)   # a node may keep memory
 
 
 def operators() -> list[str]:
-    """The names of the operators that have CUDA kernels."""
+    """Return the names of the operators that have CUDA kernels."""
     return [name for name, entry in registry.entries().items() if entry.op.cuda is not None]
 
 
 def usable(context: mx.Context) -> bool:
-    """Whether CUDA kernels compute on this context."""
+    """Return whether CUDA kernels compute on this context."""
     return context.device_type == "gpu"
 
 
 def export_name(op: Op, direction: str, types: dict[str, str]) -> str:
-    """The template instance, as CUDA spells it: ``reorg_forward<float>``."""
+    """Return the template instance, as CUDA spells it: ``reorg_forward<float>``."""
     return f"{op.name}_{direction}<{', '.join(C_TYPES[types[variable]] for variable in op.types)}>"
 
 
@@ -136,7 +136,7 @@ def geometry(launch: Launch) -> tuple[Dim3, Dim3]:
 
 
 def type_combinations(op: Op) -> list[dict[str, str]]:
-    """Every assignment of dtypes to the type variables that the contract allows."""
+    """Return every assignment of dtypes to the type variables that the contract allows."""
     return [dict(zip(op.types, dtypes)) for dtypes in itertools.product(*op.types.values())]
 
 
@@ -167,7 +167,10 @@ def keep_alive(loaded: object) -> object:
 
 
 def compiled(where: str, files: dict[str, str], exports: tuple[str, ...], fault: str, remedy: str) -> mx.rtc.CudaModule:
-    """The module of a source, file -> text. An OpError with the compiler's messages and the lines that they name."""
+    """Return the module of a source, file -> text.
+
+    Raise an OpError with the compiler's messages and the lines that they name.
+    """
     try:
         with same_locale():
             return mx.rtc.CudaModule(cuda_source.joined(files), options=OPTIONS, exports=exports)
@@ -268,8 +271,8 @@ def launch(bound_op: BoundOp, direction: str, requests: tuple[str, ...], read: l
 
     Returns False if there is no kernel, or if it does not compile or start. Then the caller computes with ``mx.nd``.
     The first time a RuntimeWarning says why. Source that does not compile is not compiled again. A kernel that does not
-    start, for lack of memory, say, is tried again after a pause. An OpError if there is no kernel, and MXNet has no
-    code for this GPU, so that ``mx.nd`` cannot compute there.
+    start, for lack of memory, say, is tried again after a pause. Raise an OpError if there is no kernel, and MXNet has
+    no code for this GPU, so that ``mx.nd`` cannot compute there.
     """
     op = bound_op.op
     if op.cuda is None:
@@ -294,7 +297,7 @@ def launch(bound_op: BoundOp, direction: str, requests: tuple[str, ...], read: l
 
 
 def _failure(error: Exception, before: _Failure | None) -> _Failure:
-    """An error, to be remembered for ever if it is the compiler's, else for twice as long as the one before."""
+    """Return an error, to be remembered for ever if it is the compiler's, else for twice as long as the one before."""
     pause = min(2 * before.pause, LONGEST_PAUSE) if before else SHORTEST_PAUSE
     if isinstance(error, OpError):
         pause = float("inf")
@@ -306,7 +309,7 @@ def _no_kernel(bound_op: BoundOp) -> str:
 
 
 def mxnet_computes(context: mx.Context) -> bool:
-    """Whether MXNet's own operators run on this context: it has no code for the newest GPUs."""
+    """Return whether MXNet's own operators run on this context: it has no code for the newest GPUs."""
     if context.device_type != "gpu":
         return True
     capability = driver.capability(context.device_id)

@@ -39,7 +39,10 @@ Array = Union[np.ndarray, "mx.nd.NDArray"]
 
 
 class StoredArray(NamedTuple):
-    """An array of a file. ``offset`` is the first byte of its values; a list of arrays has no names, but None."""
+    """An array in a file, without its values, which begin at the byte ``offset``.
+
+    ``name`` is None in a file of arrays without names.
+    """
 
     name: str | None
     shape: tuple[int, ...]
@@ -49,12 +52,12 @@ class StoredArray(NamedTuple):
 
 
 def as_numpy(array: Array) -> np.ndarray:
-    """The values of an array of NumPy's, or of MXNet's."""
+    """Return an array of NumPy or of MXNet as one of NumPy."""
     return array.asnumpy() if hasattr(array, "asnumpy") else np.asarray(array)
 
 
 class _Damaged(Exception):
-    """What is wrong, with the offset in the file."""
+    """The file is damaged. The text says what is wrong, and at which byte."""
 
 
 class _Reader:
@@ -70,16 +73,16 @@ class _Reader:
         return self.file.tell()
 
     def number(self, format: str) -> int:
-        """One number in the little-endian format of :mod:`struct`."""
+        """Read one number in the little-endian format of :mod:`struct`."""
         return self.numbers(format, 1)[0]
 
     def numbers(self, format: str, count: int) -> tuple[int, ...]:
-        """Several numbers of one format."""
+        """Read several numbers of one format."""
         content = self.take(struct.calcsize(f"<{format}") * count)
         return struct.unpack(f"<{count}{format}", content)
 
     def take(self, size: int) -> bytes:
-        """The next bytes."""
+        """Read the next bytes."""
         self._check(size)
         return self.file.read(size)
 
@@ -95,10 +98,10 @@ class _Reader:
 
 
 def entries(where: str, path: str | os.PathLike, remedy: str = "Save the arrays again") -> list[StoredArray]:
-    """What arrays a file has. Their values are not read.
+    """Return what arrays a file has. Their values are not read.
 
-    ``remedy``: what the user can do, for errors. Raises OpError: the file cannot be read, is damaged, or has a sparse
-    array. The message has the offset in the file, or the array's name.
+    ``remedy`` is what an error tells the user to do. Raise an OpError if the file cannot be read, is damaged, or has a
+    sparse array. The message has the offset in the file, or the array's name.
     """
     check_name(where, path)
     try:
@@ -116,7 +119,10 @@ def entries(where: str, path: str | os.PathLike, remedy: str = "Save the arrays 
 
 
 def read(where: str, path: str | os.PathLike, remedy: str = "Save the arrays again") -> dict[str, np.ndarray]:
-    """The arrays of a file by name. A list of arrays has the names ``0``, ``1``, ... Errors as of :func:`entries`."""
+    """Return the arrays of a file by name.
+
+    The arrays of a file without names are called ``0``, ``1`` and so on. The errors are those of :func:`entries`.
+    """
     stored = entries(where, path, remedy)
     arrays = {}
     with open(path, "rb") as file:
@@ -128,9 +134,10 @@ def read(where: str, path: str | os.PathLike, remedy: str = "Save the arrays aga
 
 
 def load_arrays(where: str, path: str | os.PathLike, remedy: str = "Save the arrays again") -> dict[str, mx.nd.NDArray]:
-    """The arrays of a file as NDArrays on the CPU.
+    """Return the arrays of a file as NDArrays on the CPU.
 
-    Errors as of :func:`entries`, or an array has no name, or a type or a shape that MXNet does not take.
+    Raise the errors of :func:`entries`, and an OpError if an array has no name, or has a type or a shape that MXNet
+    does not take.
     """
     names = [entry.name for entry in entries(where, path, remedy)]
     if None in names:
@@ -152,11 +159,11 @@ def _in_mxnet(where: str, path: str | os.PathLike, name: str, values: np.ndarray
 
 
 def write(path: str | os.PathLike, arrays: Mapping[str, Array] | Sequence[Array], is_numpy: bool = False) -> None:
-    """Write the bytes that ``mx.nd.save`` writes. ``arrays``: by name, or a list without names.
+    """Write the bytes that ``mx.nd.save`` writes for arrays by name, or for a list of arrays without names.
 
-    ``is_numpy``: as it writes them with NumPy's shapes, with which they are to be read then.
+    With ``is_numpy`` the file is one that MXNet writes under ``mx.util.np_shape()``, and that has to be read under it.
 
-    Raises OSError: the file cannot be written. An OpError if MXNet does not have the type of an array.
+    Raise an OSError if the file cannot be written, and an OpError if MXNet does not have the type of an array.
     """
     names = list(arrays) if isinstance(arrays, Mapping) else []
     arrays = list(arrays.values()) if isinstance(arrays, Mapping) else arrays
@@ -180,7 +187,7 @@ def write(path: str | os.PathLike, arrays: Mapping[str, Array] | Sequence[Array]
 
 
 def digest(arrays: Mapping[str, Array]) -> str:
-    """The SHA-256 of names, types, shapes and values, in hexadecimal."""
+    """Return the SHA-256 of names, types, shapes and values, in hexadecimal."""
     result = hashlib.sha256()
     for name in sorted(arrays):
         values = np.ascontiguousarray(as_numpy(arrays[name]))
@@ -216,7 +223,7 @@ def _entries(reader: _Reader) -> list[StoredArray]:
 
 
 def _array(reader: _Reader, index: int) -> StoredArray:
-    """An array, without its name."""
+    """Read what the file says of an array, but for its name, which comes later in the file."""
     start, mark = reader.offset, reader.number("I")
     storage = reader.number("i") if mark in (MARK_V2, MARK_V3) else DENSE
     if storage not in STORAGES:
@@ -247,7 +254,7 @@ def _dtype(reader: _Reader, start: int, index: int, device: int) -> np.dtype:
 
 def _shape(reader: _Reader, start: int, index: int, least: int, ndim: int | None = None,
            format: str = "q") -> tuple[int, ...]:
-    """A shape. Its number of dimensions is in front, unless it is given."""
+    """Read a shape. Its number of dimensions stands in front of it, unless ``ndim`` says it."""
     ndim = reader.number("i") if ndim is None else ndim
     if not least <= ndim <= MAX_NDIM:
         raise _Damaged(f"byte {start}: an array has {ndim} dimensions; expected {least} to {MAX_NDIM}")

@@ -20,7 +20,7 @@ FORMAT = "{desc}: {percentage:3.0f}%|{bar}| {remaining} left, {rate_fmt}{postfix
 
 
 def bars() -> Callable | None:
-    """What makes a bar, with tqdm's arguments. None without tqdm."""
+    """Return what makes a bar from tqdm's arguments, or None if tqdm is not installed."""
     try:
         if in_notebook() and importlib.util.find_spec("ipywidgets"):   # tqdm.auto warns where there are no widgets
             from tqdm.notebook import tqdm
@@ -32,18 +32,18 @@ def bars() -> Callable | None:
 
 
 def columns() -> int:
-    """Columns of the terminal, at most 100; 80 in a log."""
+    """Return how many columns the terminal has, but at most 100, or 80 for a log."""
     return min(shutil.get_terminal_size((COLUMNS, ROWS)).columns, WIDEST) or COLUMNS
 
 
 def in_notebook() -> bool:
-    """Whether Jupyter shows what is written on stderr, which is no terminal there."""
+    """Return whether Jupyter shows what is written on stderr, which is no terminal there."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     return hasattr(shell, "kernel")
 
 
 def over(items: Iterable, what: str, unit: str, least: int = 2, leave: bool = True) -> Iterable:
-    """``items`` with a progress bar, unless stderr is a log or there are fewer than ``least``.
+    """Return ``items`` with a progress bar, unless stderr is a log or there are fewer than ``least`` items.
 
     ``what`` is the text in front of the bar, and ``leave`` says whether the bar stays when it is full.
     """
@@ -55,14 +55,14 @@ def over(items: Iterable, what: str, unit: str, least: int = 2, leave: bool = Tr
 
 
 def layers(items: Iterable) -> Iterable:
-    """The layers of a network with a progress bar, while their weights are read."""
+    """Return the layers of a network with a progress bar, while their weights are read."""
     return over(items, "weights", "layer")
 
 
 class Bar:
-    """A progress bar on stderr, or in a notebook. In a log there are lines: one every 30 seconds, and the last.
+    """A progress bar on stderr, or in a notebook. A log gets a line every 30 seconds instead, and one at the end.
 
-    So much is ``done`` already in a run that is resumed. The workers that stay silent are not ``shown``.
+    ``done`` is what a run that is resumed has done before. ``shown`` is False in the workers that stay silent.
     """
 
     def __init__(self, total: int, done: int, title: str, unit: str, shown: bool):
@@ -102,7 +102,10 @@ class Bar:
 
 
 def say(text: str) -> None:
-    """Print a sentence on stderr, above the bar if there is one. A notebook shows stderr in red: there on stdout."""
+    """Print a sentence on stderr, above the bar if there is one.
+
+    In a notebook it is printed on stdout, because notebooks show stderr in red.
+    """
     bar, file = bars(), sys.stdout if in_notebook() else sys.stderr
     if bar is None:
         print(text, file=file, flush=True)

@@ -32,7 +32,7 @@ def register(instance: object, args: tuple, kwargs: dict) -> None:
 
 
 def strings(instance: object) -> dict[str, str]:
-    """The attributes of its node, by which :func:`find` finds it."""
+    """Return the attributes of its node, by which :func:`find` finds it."""
     if _alive.get(instance._token) is not instance:   # a copy, which has the original's token
         _set_token(instance, uuid.uuid4().hex)
         instance._stored_arguments = None
@@ -41,9 +41,9 @@ def strings(instance: object) -> dict[str, str]:
 
 
 def find(operator: str, instance: str, given: str | None = None) -> object:
-    """The instance with these attributes. It is created again if it no longer exists.
+    """Return the instance with these attributes. It is created again if it no longer exists.
 
-    An OpError if its class is not defined here, or its constructor's arguments cannot be stored in a graph.
+    Raise an OpError if its class is not defined here, or its constructor's arguments cannot be stored in a graph.
     """
     existing = _alive.get(instance)
     if existing is None:
@@ -64,7 +64,8 @@ def _set_token(instance: object, token: str) -> None:
 
 
 def _class(operator: str) -> type:
-    """The class of this full name, or else the only class of this name: a script's classes are in ``__main__``."""
+    """Return the class of this full name, or else the only class of this name: a script's classes are in ``__main__``.
+    """
     last = operator.rpartition(".")[2]
     if operator in _classes:
         return _classes[operator]

@@ -21,9 +21,9 @@ MAX_SIZE = 2 ** 31 - 1   # MXNet's largest dimension
 
 
 def emit(instance: object, space: ModuleType, inputs: list, named: dict[str, str]) -> Array | list:
-    """``space.Custom`` of an instance; its inputs get a plain layout, as those of every CustomOp of gluonops.
+    """Call ``space.Custom`` for an instance, whose inputs get a plain layout like those of every CustomOp of gluonops.
 
-    ``named``: the ``name`` of the node, in a graph.
+    ``named`` has the ``name`` of the node in a graph, and is empty for NDArrays.
     """
     copies_inputs = nodes.needs_plain_layout(space, inputs)
     if copies_inputs:
@@ -42,7 +42,7 @@ def emit(instance: object, space: ModuleType, inputs: list, named: dict[str, str
 
 
 def _may_be_blocked(space: ModuleType, value: Array) -> bool:
-    """Whether a value may be in a layout of oneDNN's.
+    """Return whether a value may be in a layout of oneDNN's.
 
     A variable that a graph is bound with is not, and neither is a parameter. Their shapes may have to be inferred from
     the operator's, which a copy in between would prevent. The inputs of a block may be.
@@ -54,10 +54,10 @@ def _may_be_blocked(space: ModuleType, value: Array) -> bool:
 
 
 def names(instance: object, method: str) -> list[str]:
-    """What ``list_arguments`` or ``list_outputs`` of an instance returns, validated.
+    """Return what ``list_arguments`` or ``list_outputs`` of an instance returns, validated.
 
-    An OpError if it is not a list of names, or a name occurs twice: MXNet would confuse the two. There may be no input,
-    but there is an output.
+    Raise an OpError if it is not a list of names, or a name occurs twice: MXNet would confuse the two. There may be no
+    input, but there is an output.
     """
     returned = getattr(instance, method)()
     valid = isinstance(returned, (list, tuple)) and all(isinstance(name, str) for name in returned)
@@ -170,7 +170,7 @@ class Properties(mx.operator.CustomOpProp):
         return [int(size) for size in shape]
 
     def infer_type(self, in_type: list) -> tuple[list, list, list]:
-        """All tensors have the first known type, and float32 if there is no input."""
+        """Return all tensors have the first known type, and float32 if there is no input."""
         default = None if in_type else np.float32
         first = next((np.dtype(dtype).type for dtype in in_type if dtype is not None), default)
         return [dtype or first for dtype in in_type], [first] * len(self.instance.list_outputs()), []

@@ -65,7 +65,7 @@ class PythonOp:
             return node.emit(self, mx.sym, symbols, {"name": name})
 
     def get_symbol(self, *args, **kwargs) -> mx.sym.Symbol | mx.nd.NDArray | list:
-        """The same as calling the instance."""
+        """Return the same as calling the instance."""
         return self(*args, **kwargs)
 
     def _inputs(self, args: tuple, kwargs: dict) -> dict[str, Array | None]:
@@ -86,11 +86,11 @@ class PythonOp:
         return OpError(f"legacy.{type(self).__name__}", what, remedy)
 
     def list_arguments(self) -> list[str]:
-        """Names of the inputs, a list of str."""
+        """Return names of the inputs, a list of str."""
         return ["data"]
 
     def list_outputs(self) -> list[str]:
-        """Names of the outputs, a list of str."""
+        """Return names of the outputs, a list of str."""
         return ["output"]
 
     def infer_shape(self, in_shape: list[list[int]]) -> tuple:
@@ -109,11 +109,11 @@ class PythonOp:
         return in_shape, [in_shape[0]]
 
     def need_top_grad(self) -> bool:
-        """Whether ``backward`` reads ``out_grad``."""
+        """Return whether ``backward`` reads ``out_grad``."""
         return self.need_top_grad_
 
     def declare_backward_dependency(self, out_grad: list[int], in_data: list[int], out_data: list[int]) -> list[int]:
-        """The ids of the tensors that ``backward`` reads; the others are freed after ``forward``."""
+        """Return the ids of the tensors that ``backward`` reads; the others are freed after ``forward``."""
         return [*(out_grad if self.need_top_grad() else []), *in_data, *out_data]
 
     def forward(self, in_data: list, out_data: list) -> None:

@@ -88,7 +88,7 @@ class Rtc:
             kernel.launch(ins + outs, outs[0].context, grid_dims, block_dims)
 
     def _compiled(self, ins: list[mx.nd.NDArray], outs: list[mx.nd.NDArray]) -> mx.rtc.CudaKernel:
-        """The kernel for arrays of these shapes and types."""
+        """Return the kernel for arrays of these shapes and types."""
         arguments = []
         for name, array in zip(self.inputs + self.outputs, ins + outs):
             if not isinstance(array, mx.nd.NDArray) or not rtc.usable(array.context):
@@ -105,7 +105,10 @@ class Rtc:
 
 
 def sources(name: str, arguments: tuple, body: str) -> dict[str, str]:
-    """The parts of a kernel's source in order: file -> text. ``arguments`` has (declaration, array's name, shape)."""
+    """Return the parts of a kernel's source in order: file -> text.
+
+    ``arguments`` has (declaration, array's name, shape).
+    """
     signature = ", ".join(declaration for declaration, _, _ in arguments)
     constants = [f"const int {array}_ndim = {len(shape)}; const int {array}_dims[] = {{{', '.join(map(str, shape))}}};"
                  for _, array, shape in arguments]

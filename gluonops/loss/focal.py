@@ -98,7 +98,7 @@ class FocalLoss(Printed, EitherModeBlock, Loss):
         return reduce(terms, axis=self._batch_axis, exclude=True)
 
     def _logits(self, F, probability):
-        """What the sigmoid makes the probabilities of."""
+        """Return what the sigmoid makes the probabilities of."""
         eps = self._options["eps"]
         return F.log(F.maximum(probability, eps)) - F.log(F.maximum(1 - probability, eps))
 

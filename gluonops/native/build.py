@@ -129,7 +129,7 @@ def build(library: str | os.PathLike = LIBRARY, mxnet: str | os.PathLike | None 
 
 
 def digest_of_build(compiler: list[str], commands: list[list[str]], generated: pathlib.Path) -> bytes:
-    """A digest of all that decides what the library will be: the compiler, its options and every source.
+    """Return a digest of all that decides what the library will be: the compiler, its options and every source.
 
     Folders do not count: the same sources lie in others for each installation.
     """
@@ -146,14 +146,14 @@ def digest_of_build(compiler: list[str], commands: list[list[str]], generated: p
 
 
 def _without_folder(word: str) -> str:
-    """A word of a command: of the path of a file its name, and of that of a folder nothing."""
+    """Return a word of a command: of the path of a file its name, and of that of a folder nothing."""
     if not os.path.isabs(word):
         return word
     return os.path.basename(word) if os.path.splitext(word)[1] else ""
 
 
 def compiles_for_this_machine(compiler: list[str]) -> bool:
-    """Whether a compiler makes programs for this kind of processor, as a cross compiler does not."""
+    """Return whether a compiler makes programs for this kind of processor, as a cross compiler does not."""
     done = subprocess.run([*compiler, "-dumpmachine"], capture_output=True, text=True, check=False)
     return done.stdout.partition("-")[0] == platform.machine()
 
@@ -172,7 +172,7 @@ def copy(library: str | os.PathLike, target: str | os.PathLike) -> None:
 
 
 def _objects_folder(coverage: str | os.PathLike | None) -> contextlib.AbstractContextManager[str]:
-    """The folder of the object files. gcov needs what lies beside them later; otherwise they are temporary."""
+    """Return the folder of the object files. gcov needs what lies beside them later; otherwise they are temporary."""
     if coverage is None:
         return tempfile.TemporaryDirectory(prefix="gluonops-")
     os.makedirs(coverage, exist_ok=True)
@@ -234,7 +234,10 @@ class _Screen:
 
 @contextlib.contextmanager
 def _screen() -> Iterator[_Screen]:
-    """The terminal, even where pip keeps the output for itself. Without one, stderr, which `pip install -v` shows."""
+    """Open the terminal, which works even where pip keeps the output for itself.
+
+    Where there is no terminal, the lines go to stderr, which `pip install -v` shows.
+    """
     try:
         terminal = open("/dev/tty", "w", encoding="utf-8")
     except OSError:
@@ -262,7 +265,7 @@ def write_sources(generated: str | os.PathLike = GENERATED, operators: list[str]
 
 
 def includes(source: pathlib.Path) -> list[str]:
-    """The options for the folders with a source's headers: the parent of ``generated``, and the package."""
+    """Return the options for the folders with a source's headers: the parent of ``generated``, and the package."""
     return [option for folder in (source.parent.parent, PACKAGE) for option in ("-I", str(folder))]
 
 
@@ -298,7 +301,7 @@ def compilations(compiler: list[str], mxnet: pathlib.Path, folder: pathlib.Path,
 
 
 def versions(mxnet: pathlib.Path) -> list[str]:
-    """The options that store the versions of gluonops and MXNet in the library."""
+    """Return the options that store the versions of gluonops and MXNet in the library."""
     ours = runpy.run_path(str(PACKAGE / "version.py"))["__version__"]
     theirs = mxnet_version(mxnet)
     major, minor, patch = (int(part) for part in re.match(r"(\d+)\.(\d+)\.(\d+)", theirs).groups())
@@ -307,7 +310,9 @@ def versions(mxnet: pathlib.Path) -> list[str]:
 
 
 def find_compiler() -> list[str]:
-    """The command of the C++ compiler: the environment variable CXX, or the first of COMPILERS that is installed."""
+    """Return the command of the C++ compiler: the environment variable CXX, or the first of COMPILERS that is
+    installed.
+    """
     if os.environ.get("CXX"):
         command = shlex.split(os.environ["CXX"])
         if not shutil.which(command[0]):
@@ -322,7 +327,7 @@ def find_compiler() -> list[str]:
 
 
 def find_mxnet(folder: str | os.PathLike | None = None) -> pathlib.Path:
-    """The folder of MXNet, with lib_api.h and lib_api.cc inside."""
+    """Return the folder of MXNet, with lib_api.h and lib_api.cc inside."""
     if folder is None:
         spec = importlib.util.find_spec("mxnet")
         if spec is None or not spec.origin:
@@ -337,12 +342,12 @@ def find_mxnet(folder: str | os.PathLike | None = None) -> pathlib.Path:
 
 
 def mxnet_version(folder: pathlib.Path) -> str:
-    """The version of the MXNet in a folder, without importing it."""
+    """Return the version of the MXNet in a folder, without importing it."""
     return re.search(r'^__version__ = "(.+)"$', (folder / "libinfo.py").read_text(encoding="utf-8"), re.M).group(1)
 
 
 def supports(compiler: list[str], flags: list[str]) -> bool:
-    """Whether the compiler accepts these flags and can link a program with them."""
+    """Return whether the compiler accepts these flags and can link a program with them."""
     with tempfile.TemporaryDirectory(prefix="gluonops-") as folder:
         command = [*compiler, *flags, "-x", "c++", "-", "-o", str(pathlib.Path(folder) / "probe")]
         program = "int main() { return 0; }"
@@ -351,7 +356,7 @@ def supports(compiler: list[str], flags: list[str]) -> bool:
 
 
 def processors() -> int:
-    """The number of processors that this process may use."""
+    """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -76,7 +76,7 @@ def generate(folder: str | os.PathLike, package: pathlib.Path = PACKAGE,
 
 
 def family_of(op: Any, folder: pathlib.Path) -> str | None:
-    """The folder of the family whose functions an operator's kernels call."""
+    """Return the folder of the family whose functions an operator's kernels call."""
     if op.kernels:
         return op.kernels.family
     included = re.search(r'#include "\.\./(_\w+)/(?!labels)', (folder / "kernel.cc").read_text(encoding="utf-8"))
@@ -84,7 +84,7 @@ def family_of(op: Any, folder: pathlib.Path) -> str | None:
 
 
 def families(operators: dict[str, str | None]) -> list[list[str]]:
-    """The operators of each unit: those that share a folder of kernels, which the compiler then reads once."""
+    """Return the operators of each unit: those that share a folder of kernels, which the compiler then reads once."""
     groups = {}
     for name, family in operators.items():
         groups.setdefault(family, []).append(name)
@@ -92,7 +92,7 @@ def families(operators: dict[str, str | None]) -> list[list[str]]:
 
 
 def registrations(operators: dict[str, list[str]]) -> str:
-    """The text of ``operators.cc``, from the lines of each operator."""
+    """Return the text of ``operators.cc``, from the lines of each operator."""
     return "\n".join([
         "// Written from the contracts by gluonops/native/generate.py: edit those.",
         '#include "native/mxnet/operator.cc"',
@@ -103,7 +103,7 @@ def registrations(operators: dict[str, list[str]]) -> str:
 
 
 def read(package: pathlib.Path = PACKAGE) -> tuple[list[Any], types.ModuleType]:
-    """The contract of every operator below ``package``, sorted by name; and the module that writes their C++."""
+    """Return the contract of every operator below ``package``, sorted by name; and the module that writes their C++."""
     with _bare_packages(package):
         names = sorted(path.parent.name for path in (package / "ops").glob("[!_]*/contract.py"))
         operators = [importlib.import_module(f"{ROOT}.ops.{name}.contract").OP for name in names]

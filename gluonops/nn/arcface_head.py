@@ -97,7 +97,8 @@ class ArcFaceHead(Printed, EitherModeBlock):
         return self._sampled < self._classes
 
     def cosines(self, data: NDArray) -> NDArray:
-        """The cosines of embeddings with the centres of all classes, (batch, classes): the largest is the prediction.
+        """Return the cosines of embeddings with the centres of all classes, (batch, classes): the largest is the
+        prediction.
 
         Parameters
         ----------
@@ -136,7 +137,7 @@ class ArcFaceHead(Printed, EitherModeBlock):
         return _margin_softmax_cross_entropy(cosines, label, ignore_label=ignore_label, **self._margins)
 
     def _sample(self, F, weight, label):
-        """The weight's sampled rows, the labels as their numbers, and the label to ignore among these."""
+        """Return the weight's sampled rows, the labels as their numbers, and the label to ignore among these."""
         labels = exact(F, label)
         ignored = ignored_mask(labels, self._ignore_label)
         is_class = (labels >= 0) * (labels < self._classes) * (F.floor(labels) == labels)
@@ -156,7 +157,7 @@ class ArcFaceHead(Printed, EitherModeBlock):
         return rows, F.BlockGrad(label), None if ignored is None else self._classes
 
     def _choose(self, F, of_rows):
-        """The sampled classes, sorted: the batch's own, and others at random."""
+        """Return the sampled classes, sorted: the batch's own, and others at random."""
         is_own = F.scatter_nd(F.ones_like(of_rows), F.expand_dims(of_rows, axis=0), shape=(self._classes,))
         is_own = F.cast(is_own, dtype="float32")
         ranks = F.random.uniform_like(is_own) + 2 * is_own
@@ -164,5 +165,5 @@ class ArcFaceHead(Printed, EitherModeBlock):
 
 
 def _cosines(F, data, weight, count):
-    """The cosines of embeddings with `count` centres."""
+    """Return the cosines of embeddings with `count` centres."""
     return F.FullyConnected(F.L2Normalization(data), F.L2Normalization(weight), no_bias=True, num_hidden=count)

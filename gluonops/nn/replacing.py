@@ -80,7 +80,7 @@ def _named(kind):
 
 
 def _layers(parent: Block, kind: type | tuple[type, ...], path: str) -> Iterator[tuple[Block, str, Block, str]]:
-    """Each layer of a class: the block that contains it, its key there, itself, and its path."""
+    """Yield each layer of a class: the block that contains it, its key there, itself, and its path."""
     for key, child in parent._children.items():
         child_path = f"{path}.{key}" if path else key
         if isinstance(child, kind):

@@ -32,7 +32,7 @@ DRIVER = "libcuda.so.1"
 
 
 def has_cuda_wheel() -> bool:
-    """Whether a CUDA 11 wheel of MXNet is installed."""
+    """Return whether a CUDA 11 wheel of MXNet is installed."""
     return any(any(folder.glob("mxnet_cu11*.dist-info")) for folder in _folders())
 
 
@@ -57,7 +57,9 @@ def preload() -> list[str]:
 
 
 def missing() -> dict[str, str]:
-    """The libraries that do not load, each with the loader's error: the driver's, and those of MXNet's CUDA wheel."""
+    """Return the libraries that do not load, each with the loader's error: the driver's, and those of MXNet's CUDA
+    wheel.
+    """
     load_errors = {}
     for library in (DRIVER, *LIBRARIES):
         try:
@@ -69,7 +71,7 @@ def missing() -> dict[str, str]:
 
 
 def in_wheel(library: str) -> pathlib.Path | None:
-    """The path of a library in a wheel from PyPI, or None."""
+    """Return the path of a library in a wheel from PyPI, or None."""
     package = LIBRARIES[library][len("nvidia-"):-len("-cu11")].replace("-", "_")
     for folder in _folders():
         path = folder / "nvidia" / package / "lib" / library
@@ -79,7 +81,7 @@ def in_wheel(library: str) -> pathlib.Path | None:
 
 
 def remedy(load_errors: dict[str, str]) -> str:
-    """What a user should do about the libraries that :func:`missing` returned: one to three sentences."""
+    """Return what a user should do about the libraries that :func:`missing` returned: one to three sentences."""
     needed = [library for library in load_errors if library in LIBRARIES]
     wheels = [LIBRARIES[library] for library in needed if not in_wheel(library)]
     broken = [str(in_wheel(library)) for library in needed if in_wheel(library)]

@@ -77,7 +77,7 @@ def examine() -> Report:
 
 
 def _versions() -> dict[str, str | None]:
-    """The versions of Python, of gluonops and NumPy, and of every installed wheel of MXNet."""
+    """Return the versions of Python, of gluonops and NumPy, and of every installed wheel of MXNet."""
     installed = {dist.metadata["Name"] or "": dist.version for dist in importlib.metadata.distributions()}
     return {
         "python": platform.python_version(),
@@ -181,7 +181,7 @@ def _examine_packages(report: dict) -> None:
 
 
 def render(report: dict) -> str:
-    """The report as text."""
+    """Return the report as text."""
     versions, mxnet = report["versions"], report["mxnet"]
     lines = [f"gluonops {versions['gluonops']} in {report['path']}", "",
              *(f"  {text}" for text in support.lines()), ""]
@@ -234,7 +234,7 @@ def _memory_text(memory: dict) -> str:
 
 
 def _processor_texts(processor: dict) -> list[tuple[str, str]]:
-    """Lines on the instruction sets, who uses which, and what that means for nets in 8 bits."""
+    """Return lines on the instruction sets, who uses which, and what that means for nets in 8 bits."""
     used = ", ".join(f"{name} {level}" for name, level in processor["used"].items() if level)
     instructions = ", ".join(processor["instructions"]) or "instruction sets not known"
     lines = [("processor", f"{processor['name']}: {instructions}")]

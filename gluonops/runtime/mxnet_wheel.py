@@ -110,7 +110,7 @@ def _install(variant: str, wheel: str | None) -> bool:
 
 
 def installed(distribution: str) -> importlib.metadata.Distribution | None:
-    """An installed distribution by name; None if it is not installed."""
+    """Return an installed distribution by name, or None if it is not installed."""
     try:
         return importlib.metadata.distribution(distribution)
     except importlib.metadata.PackageNotFoundError:
@@ -118,13 +118,13 @@ def installed(distribution: str) -> importlib.metadata.Distribution | None:
 
 
 def requirements(distribution: str) -> list[str]:
-    """What an installed distribution says that it needs; empty if it is not installed."""
+    """Return what an installed distribution says that it needs, or empty if it is not installed."""
     metadata = installed(distribution)
     return metadata and metadata.requires or []
 
 
 def is_current(distribution: str) -> bool:
-    """Whether the installed MXNet has what this version of gluonops adds."""
+    """Return whether the installed MXNet has what this version of gluonops adds."""
     metadata = installed(distribution)
     if metadata is None or metadata.version != OURS:
         return False
@@ -133,7 +133,7 @@ def is_current(distribution: str) -> bool:
 
 
 def _added() -> dict[str, bytes]:
-    """The files of mxnet/_gluonops."""
+    """Return the files of mxnet/_gluonops."""
     version = runpy.run_path(str(HERE.parent / "version.py"))["__version__"]
     start = START.format(version=version).encode()
     return {"__init__.py": start, **{name: path.read_bytes() for name, path in ADDED.items()}}
@@ -161,7 +161,7 @@ def _downloaded(distribution: str, machine: str) -> Iterator[pathlib.Path]:
 def headers(folder: pathlib.Path) -> pathlib.Path:
     """Put what the C++ library is compiled against into a folder, from MXNet's wheel; return its path there.
 
-    An InstallError if pip cannot download the wheel.
+    Raise an InstallError if pip cannot download the wheel.
     """
     with _downloaded(VARIANTS["cpu"], "x86_64") as original, zipfile.ZipFile(original) as wheel:
         names = [name for name in wheel.namelist() if re.match(r"mxnet/(include/|src/|libinfo\.py)", name)]
@@ -205,7 +205,7 @@ def _write(original: pathlib.Path, distribution: str, folder: pathlib.Path) -> p
 
 
 def _metadata_folder(source: zipfile.ZipFile, original: pathlib.Path, distribution: str) -> str:
-    """The folder of the wheel's metadata; an error if it is another wheel."""
+    """Return the folder of the wheel's metadata; an error if it is another wheel."""
     expected = f"{distribution.replace('-', '_')}-{STOCK}"
     names = source.namelist()
     if not original.name.startswith(f"{expected}-") or f"{expected}.dist-info/METADATA" not in names:
@@ -280,7 +280,7 @@ def _add(wheel: zipfile.ZipFile, item: zipfile.ZipInfo, content: io.BufferedIOBa
 
 
 def _metadata(text: str, is_for_arm: bool) -> str:
-    """The metadata with the new version and requirements."""
+    """Return the metadata with the new version and requirements."""
     support = runpy.run_path(str(HERE / "support.py"))
     cuda = runpy.run_path(str(HERE / "cuda_libraries.py"))["REQUIREMENTS"] if "\nName: mxnet-cu11" in text else []
     needed = [support["numpy_requirement"](), "graphviz>=0.8.1", "setuptools>=68; python_version >= '3.12'",

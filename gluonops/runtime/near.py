@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 
 
 def perhaps(name: str, candidates: Iterable[str]) -> str:
-    """``Perhaps you mean 'x'``, where x is the known name that is most like this one. Empty if none is."""
+    """``Perhaps you mean 'x'``, where x is the known name that is most like this one. It is empty if none is."""
     for meant in difflib.get_close_matches(name, list(candidates), 1):
         return f"Perhaps you mean {meant!r}"
     return ""
@@ -20,7 +20,7 @@ def perhaps(name: str, candidates: Iterable[str]) -> str:
 
 def kind(parse: Callable[[str], typing.Any], is_right: Callable[[typing.Any], bool],
          expected: str) -> Callable[[str], typing.Any]:
-    """A type for argparse, which refuses what cannot be parsed, or is not right."""
+    """Return a type for argparse, which refuses what cannot be parsed, or is not right."""
     def parsed(text):
         try:
             value = parse(text)

@@ -116,13 +116,13 @@ def _refuse(name: str, importer: str) -> None:
 
 
 def _asks_for_statistics(name: str, names: Sequence[str] | None) -> bool:
-    """Whether an import is of ``scipy.stats``, which is installed and nobody has imported yet."""
+    """Return whether an import is of ``scipy.stats``, which is installed and nobody has imported yet."""
     is_asked = name == "scipy.stats" or (name == "scipy" and "stats" in (names or ()))
     return is_asked and "scipy.stats" not in sys.modules and importlib.util.find_spec("scipy") is not None
 
 
 def _scipy_without_statistics() -> types.ModuleType:
-    """What stands for scipy where MXNet imports ``scipy.stats``: that is imported when something of it is used.
+    """Return what stands for scipy where MXNet imports ``scipy.stats``: that is imported when something of it is used.
 
     It takes a fourth of the time of ``import mxnet``. Only functions that test random numbers use it.
     """
@@ -133,7 +133,7 @@ def _scipy_without_statistics() -> types.ModuleType:
 
 
 def _major_version(distribution: str) -> int:
-    """The first number of an installed version; 0 if it is not installed."""
+    """Return the first number of an installed version; 0 if it is not installed."""
     try:
         return int(importlib.metadata.version(distribution).partition(".")[0])
     except importlib.metadata.PackageNotFoundError:
@@ -143,7 +143,7 @@ def _major_version(distribution: str) -> int:
 # -- the views ---------------------------------------------------------------------------------------------
 @functools.cache
 def _view(name: str) -> types.ModuleType:
-    """A copy of an imported module, with other values for some names."""
+    """Return a copy of an imported module, with other values for some names."""
     module = sys.modules[name]
     view = types.ModuleType(name, module.__doc__)
     vars(view).update(vars(module))
@@ -153,7 +153,7 @@ def _view(name: str) -> types.ModuleType:
 
 
 def _old_names() -> dict[str, object]:
-    """What MXNet and gluoncv read of NumPy 1.23, without what this NumPy has and computes as before."""
+    """Return what MXNet and gluoncv read of NumPy 1.23, without what this NumPy has and computes as before."""
     old = {
         "bool": numpy.bool_, "int": int, "float": float, "object": object, "complex": complex,   # until 1.23
         **{name: _unavailable(name) for name in FINANCE},
@@ -173,7 +173,7 @@ def _old_names() -> dict[str, object]:
 
 
 def _wrapping(create: Callable) -> Callable:
-    """A function that makes an array of numbers, and wraps the whole numbers that its dtype cannot hold.
+    """Return a function that makes an array of numbers, and wraps the whole numbers that its dtype cannot hold.
 
     NumPy 1 made 44 of 300 for uint8, as a cast in C does. NumPy 2 raises an OverflowError.
     """
@@ -193,7 +193,10 @@ def _wrapping(create: Callable) -> Callable:
 
 
 def _in_double(function: Callable) -> Callable:
-    """A function of numbers in float32 that computes in float64. NumPy 1 did so, and NumPy 2 computes in float32."""
+    """Return a function of numbers in float32 that computes in float64.
+
+    NumPy 1 did so, and NumPy 2 computes in float32.
+    """
     @functools.wraps(function)
     def double(*args, **kwargs):
         return function(*map(_as_double, args), **{name: _as_double(value) for name, value in kwargs.items()})
@@ -202,7 +205,7 @@ def _in_double(function: Callable) -> Callable:
 
 
 def _as_double(value):
-    """An array in float64 if it has numbers with fractions, also in a list or a tuple. Other values stay."""
+    """Return an array in float64 if it has numbers with fractions, also in a list or a tuple. Other values stay."""
     if type(value) in (list, tuple):
         return type(value)(map(_as_double, value))
     return value.astype("float64") if hasattr(value, "astype") and numpy.dtype(value.dtype).kind == "f" else value
@@ -320,7 +323,7 @@ UNARY = ("neg", "pos", "abs", "invert")
 
 
 def _old_scalar(base: type) -> type:
-    """A subclass of a type of NumPy's scalars that computes with Python's numbers as NumPy 1 did.
+    """Return a subclass of a type of NumPy's scalars that computes with Python's numbers as NumPy 1 did.
 
     Results of the type are of the subclass, too. With arrays it computes as NumPy does. Copies in files are of
     the base.
@@ -352,7 +355,7 @@ def _old_scalar(base: type) -> type:
 
 
 def _of_python(value):
-    """A number of Python as the number that NumPy 1 took it for. Others, and what 64 bits cannot hold, stay."""
+    """Return a number of Python as the number that NumPy 1 took it for. Others, and what 64 bits cannot hold, stay."""
     kind = OF_PYTHON.get(type(value))
     if kind is None or (kind is numpy.int64 and not -2**63 <= value < 2**63):
         return value
@@ -360,7 +363,9 @@ def _of_python(value):
 
 
 def _old(value):
-    """A result of arithmetic: a scalar of a type that NumPy 2 treats differently goes on with the old arithmetic."""
+    """Return a result of arithmetic: a scalar of a type that NumPy 2 treats differently goes on with the old
+    arithmetic.
+    """
     kind = OLD_SCALARS.get(type(value))
     return value if kind is None else kind(value)
 
@@ -385,7 +390,7 @@ def _repair_arrays(module: types.ModuleType) -> None:
         return _old(value) if IS_NUMPY_2 else value
 
     def __array__(self, dtype=None, copy=None):
-        """The elements in an array of NumPy, which is always a copy: ``copy=False`` is a ValueError."""
+        """Return the elements in an array of NumPy, which is always a copy: ``copy=False`` is a ValueError."""
         if copy is False and IS_NUMPY_2:
             raise ValueError("copy is False, and an NDArray has its elements in MXNet's memory; expected copy=None or "
                              "copy=True. Call asnumpy(), or leave copy out")

@@ -46,7 +46,7 @@ class _Leaf(ctypes.Structure):
 
 @functools.cache
 def instructions() -> frozenset[str]:
-    """The instruction sets of this processor, by Linux's names; none on systems other than Linux.
+    """Return the instruction sets of this processor, by Linux's names; none on systems other than Linux.
 
     glibc asks the processor itself, which is right in an emulator as well. Before version 2.33 it does not tell, and
     Linux's list is read.
@@ -69,7 +69,8 @@ def _listed():
 
 
 def used(program: str) -> str | None:
-    """The best of :data:`LEVELS` that MXNet's oneDNN or onnxruntime uses here; None where the processor is no x86.
+    """Return the best of :data:`LEVELS` that MXNet's oneDNN or onnxruntime uses here, or None where the processor is no
+    x86.
 
     The environment variable DNNL_MAX_CPU_ISA limits MXNet.
     """
@@ -80,18 +81,20 @@ def used(program: str) -> str | None:
 
 
 def has_bfloat16() -> bool:
-    """Whether MXNet's oneDNN may use instructions for bfloat16 here."""
+    """Return whether MXNet's oneDNN may use instructions for bfloat16 here."""
     forbidden = os.environ.get(LIMIT, "").upper() in (*LIMITS, "AVX512_CORE_VNNI")
     return bool(BFLOAT16 & instructions()) and not forbidden
 
 
 def saturates(program: str) -> bool:
-    """Whether sums of 8-bit products saturate in MXNet or onnxruntime here; False where it is not known."""
+    """Return whether sums of 8-bit products saturate in MXNet or onnxruntime here; False where it is not known."""
     return used(program) in SATURATING[program]
 
 
 def examine() -> dict:
-    """What the doctor reports: instruction sets, what MXNet and onnxruntime use of them, and where sums saturate."""
+    """Return what the doctor reports: instruction sets, what MXNet and onnxruntime use of them, and where sums
+    saturate.
+    """
     return {"name": platform.machine(), "instructions": sorted(instructions()),
             "used": {program: used(program) for program in SATURATING},
             "saturating": [program for program in SATURATING if saturates(program)]}

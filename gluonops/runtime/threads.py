@@ -40,7 +40,7 @@ def chosen_environment() -> Iterator[None]:
 
 
 def examine() -> dict:
-    """How many threads there are and why, as :func:`gluonops.doctor` reports it.
+    """Return how many threads there are and why, as :func:`gluonops.doctor` reports it.
 
     Returns ``cores``, the physical cores that this process may use; ``chosen``, the number given to MXNet and to the
     native operators, or None; ``reason``, why that one; ``problems``, what could not be set, as sentences.
@@ -86,7 +86,7 @@ def _choose_waiting() -> dict[str, str]:
 
 
 def libgomp_loaded() -> bool:
-    """Whether the system's libgomp, which MXNet uses, is loaded: it then no longer reads the environment."""
+    """Return whether the system's libgomp, which MXNet uses, is loaded: it then no longer reads the environment."""
     try:
         with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
             return any(line.rstrip().endswith(f"/{LIBGOMP}") or f"/{LIBGOMP}." in line for line in maps)
@@ -101,7 +101,7 @@ def usable_cores(root: str | os.PathLike = "/") -> int:
     2, and those above it) are limits. A quota of 2.5 processors is 2 cores, because more threads than that would be
     stopped in the middle of their work.
 
-    ``root``: folder that holds ``proc`` and ``sys``.
+    ``root`` is the folder that holds ``proc`` and ``sys``.
     """
     root = pathlib.Path(root)
     processors = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
@@ -111,7 +111,7 @@ def usable_cores(root: str | os.PathLike = "/") -> int:
 
 
 def _core(root: pathlib.Path, processor: int) -> str:
-    """What the processors of one core have in common; the processor's own number if the system does not say."""
+    """Return what the processors of one core have in common; the processor's own number if the system does not say."""
     siblings = root / f"sys/devices/system/cpu/cpu{processor}/topology/thread_siblings_list"
     return cgroups.text(siblings) or str(processor)
 

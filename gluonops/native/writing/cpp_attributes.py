@@ -16,13 +16,13 @@ class CppAttribute(NamedTuple):
 
 
 def declaration(operator: str, attr: Attr) -> str:
-    """The member of an attribute of an operator."""
+    """Return the member of an attribute of an operator."""
     cpp = _cpp_attribute(operator, attr)
     return f"{cpp.c_type} {attr.name}{cpp.default and f' = {cpp.default}'};"
 
 
 def parsing(operator: str, attr: Attr) -> str:
-    """The expression for an attribute's value, from the strings of a graph."""
+    """Return the expression for an attribute's value, from the strings of a graph."""
     name, parser = attr.name, _cpp_attribute(operator, attr).parser
     return f"node_attributes.get({quoted(name)}, attrs.{name}, {quoted(attr.kind.expected)}, {parser})"
 
@@ -54,7 +54,7 @@ def _list(values: tuple) -> str:
 
 
 def _number(kind: Float) -> str:
-    """The parser of a number within its bounds."""
+    """Return the parser of a number within its bounds."""
     low, above = ("-INFINITY" if bound is None else repr(float(bound)) for bound in (kind.low, kind.above))
     below = "INFINITY" if kind.below is None else repr(float(kind.below))
     return f"Float{{{low}, {above}, {below}}}"

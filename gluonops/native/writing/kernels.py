@@ -16,7 +16,9 @@ ARRAYS = {"forward": ("inputs", "outputs"), "backward": ("grads", "inputs", "out
 
 
 def unit(operators: list[Op]) -> str:
-    """The text of a ``kernels<i>.cc``: the constants of its operators, some of which have the same, and their files."""
+    """Return the text of a ``kernels<i>.cc``: the constants of its operators, some of which have the same, and their
+    files.
+    """
     numbers = dict.fromkeys(item for op in operators for item in op.constants.items())
     front = f"namespace gluonops {{ {constants(numbers)} }}\n" if numbers else ""
     return front + "".join(f'#include "generated/{op.name}.cc"\n' for op in operators)
@@ -42,7 +44,7 @@ class Kernels:
 
     # The header: the types that kernel.cc takes.
     def header(self) -> str:
-        """The text of ``<op>.h``."""
+        """Return the text of ``<op>.h``."""
         structs = [f'#include "ops/{self.op.name}/record.inl"', ""] if self.has_structs else []
         return self._text([
             f"// {self.op.name}: {self.op.summary}.", "#pragma once", "",
@@ -58,12 +60,13 @@ class Kernels:
         return "\n".join([origin, *lines, ""])
 
     def _entry(self, direction: str) -> str:
-        """The function of the operator's table that calls the kernel of a pass. ``attrs`` is the struct above."""
+        """Return the function of the operator's table that calls the kernel of a pass. ``attrs`` is the struct above.
+        """
         return f"void {self.op.name}_{direction}({listed(['const void *attrs', *_arrays(direction)])})"
 
     # The source: kernel.cc, the kernels of this instruction set, and in one of the units what calls the best ones.
     def source(self) -> str:
-        """The text of ``<op>.cc``."""
+        """Return the text of ``<op>.cc``."""
         lines = [*self._included(), "", "namespace gluonops {", "",
                  "// The kernels for this instruction set.", "namespace GLUONOPS_ISA {", "", *self._shared()]
         for direction in DIRECTIONS:
@@ -77,19 +80,19 @@ class Kernels:
         return self._text([*lines, "#endif", "}  // namespace gluonops"])
 
     def _included(self) -> list[str]:
-        """What has the kernels, or the functions that they call."""
+        """Return what has the kernels, or the functions that they call."""
         if self.op.kernels is None:
             return [f'#include "ops/{self.op.name}/kernel.cc"']
         return [f'#include "generated/{self.op.name}.h"', f'#include "ops/{self.op.kernels.file}.h"']
 
     def _shared(self) -> list[str]:
-        """The text that has the struct which the kernels name, if it is not the family's."""
+        """Return the text that has the struct which the kernels name, if it is not the family's."""
         if self.op.kernels is None or self.op.kernels.shared is None:
             return []
         return ["namespace {", f'#include "ops/{self.op.kernels.shared}"', "}  // namespace", ""]
 
     def _per_type(self, line: str) -> list[str]:
-        """A line for the C++ type of each dtype of the data. Units for AVX-512 have some of them."""
+        """Return a line for the C++ type of each dtype of the data. Units for AVX-512 have some of them."""
         others = [line.format(name) for _, name in self._c_types() if name not in self.avx512]
         return [*map(line.format, self.avx512), *(["#ifndef GLUONOPS_AVX512", *others, "#endif"] if others else [])]
 
@@ -98,7 +101,7 @@ class Kernels:
         return [(dtype.upper(), self.record.c_type(dtype)) for dtype in self.op.types["T"]]
 
     def _type_dispatch(self, direction: str) -> list[str]:
-        """The function that calls the one for the type of the data."""
+        """Return the function that calls the one for the type of the data."""
         arguments = listed(["attrs", *ARRAYS[direction]])
         cases = [f"case {label}: return {self.op.name}_{direction}<{name}>({arguments});"
                  for label, name in self._c_types()]
@@ -107,7 +110,7 @@ class Kernels:
 
     # What fills the record.
     def _filling(self) -> list[str]:
-        """The function that sets what follows from the attributes and the shapes."""
+        """Return the function that sets what follows from the attributes and the shapes."""
         body = [f"{self.args} args = {{}};", *self._sizes()]
         body += [f"args.{attr.name} = {self._attribute(attr)};" for attr in self.record.attributes]
         body += [f"args.{name} = {value};" for name, value in self.derived.items() if value]
@@ -118,7 +121,7 @@ class Kernels:
         return ["template <typename T>", *function(signature, [*body, "return args;"])]
 
     def _sizes(self) -> list[str]:
-        """The lines that set the sizes. They depend on the declaration of the shapes that holds, or not."""
+        """Return the lines that set the sizes. They depend on the declaration of the shapes that holds, or not."""
         op = self.op
         per_rule = [[f"args.{name} = {size_of(op, rule, name)};" for name in op.dims] for rule in op.rules]
         if all(rule == per_rule[0] for rule in per_rule):
@@ -132,7 +135,7 @@ class Kernels:
         return [*lines, "}"]
 
     def _attribute(self, attr: Attr) -> str:
-        """The value of an attribute's member."""
+        """Return the value of an attribute's member."""
         name, c_type = f"attrs.{attr.name}", attribute_type(self.op, attr)
         if attr.name in self.op.counts:
             return f"weights_of<A>({name}, args.{self.op.counts[attr.name]}, memory)"
@@ -148,7 +151,8 @@ class Kernels:
                 for array, size in self.sizes.items() if array.direction == direction]
 
     def _call(self, direction: str) -> list[str]:
-        """The function that fills the arguments of a pass and calls the kernel of the best instruction set here."""
+        """Return the function that fills the arguments of a pass and calls the kernel of the best instruction set here.
+        """
         name = f"{self.op.name}_{direction}"
         body = ["Workspace memory;", self._accumulator,
                 f"{self.args} args = {self.op.name}_args<T>(attrs, inputs, memory);",
@@ -183,7 +187,7 @@ class Kernels:
 
 
 def _arrays(direction: str) -> list[str]:
-    """The arguments of the functions of a pass, behind the attributes."""
+    """Return the arguments of the functions of a pass, behind the attributes."""
     return [f"Arrays {name}" for name in ARRAYS[direction]]
 
 

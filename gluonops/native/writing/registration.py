@@ -21,7 +21,7 @@ class Registration:
         self.condition = Translator(op)
 
     def lines(self) -> list[str]:
-        """The namespace and its registration."""
+        """Return the namespace and its registration."""
         op, space = self.op, f"{self.op.name}_operator"
         check, clear = self._check(), self._clear()
         table = [f"const Operator OPERATOR = {{NAME, {len(op.inputs)}, {len(op.outputs)},",
@@ -64,7 +64,7 @@ class Registration:
         return function("static const TypeVariables &types()", [*body, "return variables;"])
 
     def _check(self) -> list[str]:
-        """The function that checks values; nothing where no input restricts them."""
+        """Return the function that checks values, or nothing where no input restricts them."""
         checks = []
         for arg in self.op.inputs:
             if arg.values:
@@ -90,7 +90,7 @@ class Registration:
                 *indented([f"{self.condition.filled(rows.expected)},", f"{quoted(rows.remedy)}}});"], 2)]
 
     def _clear(self) -> list[str]:
-        """The function that writes zeros for the inputs that have no gradient; nothing where all have one."""
+        """Return the function that writes zeros for the inputs that have no gradient, or nothing where all have one."""
         lines = []
         for i, arg in enumerate(self.op.inputs):
             if isinstance(arg.gradient, str):

@@ -27,7 +27,7 @@ class Translator(ast.NodeVisitor):
         return self.visit((expression(text) if isinstance(text, str) else text).tree)
 
     def filled(self, text: str) -> str:
-        """The C++ expression of a text with the values of the expressions in braces."""
+        """Return the C++ expression of a text with the values of the expressions in braces."""
         pieces = [f"value_text({self(part)})" if i % 2 else quoted(part)   # every second one is an expression
                   for i, part in enumerate(PLACEHOLDER.split(text)) if part]
         first, *others = pieces
@@ -36,14 +36,14 @@ class Translator(ast.NodeVisitor):
         return " + ".join([first, *others])
 
     def refusals(self, reads_ndim: bool) -> Iterator[str]:
-        """The lines that refuse combinations of attributes, with or without numbers of dimensions."""
+        """Yield the lines that refuse combinations of attributes, with or without numbers of dimensions."""
         for refused in self.op.refused:
             if refused.reads_ndim == reads_ndim:
                 yield from [f"if ({self(refused.when)})", f"{INDENT}refuse(NAME,"]
                 yield from indented([f"{self.filled(refused.what)},", f"{self.filled(refused.remedy)});"], 4)
 
     def is_a(self, node: ast.Name, kind: type) -> bool:
-        """Whether a name is that of an attribute of this kind."""
+        """Return whether a name is that of an attribute of this kind."""
         return isinstance(self.attributes[node.id].kind, kind)
 
     def _operand(self, node: ast.AST) -> str:
@@ -146,5 +146,5 @@ class NumberTranslator(Translator):
 
 
 def input_of(op: Op, tensor: str) -> str:
-    """The C++ expression for an input."""
+    """Return the C++ expression for an input."""
     return f"inputs[{[arg.name for arg in op.inputs].index(tensor)}]"

@@ -6,7 +6,7 @@ from ...contract.op import FLOATS, Arg, Attr, Cuda, Kernels, Op, Out, Shapes, ea
 
 def activation(name: str, summary: str, formula: str | None = None, attrs: tuple[Attr, ...] = (),
                types: tuple[str, ...] = FLOATS, **others) -> Op:
-    """The contract of an activation.
+    """Return the contract of an activation.
 
     Parameters
     ----------

@@ -33,19 +33,19 @@ def side_of_corners(low: Array, high: Array) -> Side:
 
 
 def sides(columns: Sequence[Array], box_format: str) -> tuple[Side, Side]:
-    """The sides of boxes along both axes, from the four numbers of the boxes in an operator's format."""
+    """Return the sides of boxes along both axes, from the four numbers of the boxes in an operator's format."""
     first_x, first_y, second_x, second_y = columns
     side_of = side_of_center if box_format == "center" else side_of_corners
     return side_of(first_x, second_x), side_of(first_y, second_y)
 
 
 def columns_of(F, boxes: Array) -> list[Array]:
-    """The four numbers of boxes (..., 4), as arrays (..., 1)."""
+    """Return the four numbers of boxes (..., 4), as arrays (..., 1)."""
     return [F.slice_axis(boxes, axis=-1, begin=i, end=i + 1) for i in range(4)]
 
 
 def row_gradient(F, by: Sequence[Array], box_format: str) -> Array:
-    """The gradient of boxes, (..., 4), from the derivatives by x, y, width and height, (..., 1)."""
+    """Return the gradient of boxes, (..., 4), from the derivatives by x, y, width and height, (..., 1)."""
     if box_format == "corner":
         x, y, w, h = by
         by = [x / 2 - w, y / 2 - h, x / 2 + w, y / 2 + h]
@@ -63,13 +63,13 @@ class Extent(NamedTuple):
     hull_by_size: Array
 
     def exchanged(self) -> Extent:
-        """The same, with derivatives with respect to the other box."""
+        """Return the same, with derivatives with respect to the other box."""
         return Extent(-self.distance, self.overlap, -self.overlap_by_center, 1 - self.overlap_by_size, self.hull,
                       -self.hull_by_center, 1 - self.hull_by_size)
 
 
 def extent(F, side: Side, other: Side) -> Extent:
-    """The :class:`Extent` of two sides. Their shapes broadcast."""
+    """Return the :class:`Extent` of two sides. Their shapes broadcast."""
     low_inside = F.broadcast_greater_equal(side.low, other.low)
     high_inside = F.broadcast_lesser_equal(side.high, other.high)
     low_outside = F.broadcast_lesser_equal(side.low, other.low)
@@ -97,7 +97,7 @@ class BoxPair:
         self.iou = self.intersection / self.union
 
     def exchanged(self) -> BoxPair:
-        """The pair with the other box as the first one."""
+        """Return the pair with the other box as the first one."""
         pair = copy.copy(self)
         pair.box, pair.other = self.other, self.box
         pair.across, pair.down = self.across.exchanged(), self.down.exchanged()
@@ -131,7 +131,7 @@ class IouLoss:
         self.F, self.pair, self.eps = pair.F, pair, eps
 
     def value(self) -> Array:
-        """The loss."""
+        """Return the loss."""
         return 1 - self.pair.iou
 
     def gradient(self) -> list[Array]:
@@ -206,7 +206,7 @@ class CiouLoss(DiouLoss):
 
 
 def _divisor(F, down: Side) -> tuple[Array, Array]:
-    """Which boxes have no height, and the heights with 1 in place of 0."""
+    """Return which boxes have no height, and the heights with 1 in place of 0."""
     flat = down.size == 0
     return flat, F.where(flat, F.ones_like(down.size), down.size)
 

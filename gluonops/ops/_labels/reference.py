@@ -14,7 +14,7 @@ from ...backends.pins import same_shape
 
 
 def exact(F, label: Array, rows: Array | None = None) -> Array:
-    """The labels as float64, without a gradient. A graph takes none of another shape than that of ``rows``."""
+    """Return the labels as float64, without a gradient. A graph takes none of another shape than that of ``rows``."""
     label = F.cast(F.BlockGrad(label), dtype="float64")
     if rows is None or F is mx.nd:
         return label
@@ -22,12 +22,12 @@ def exact(F, label: Array, rows: Array | None = None) -> Array:
 
 
 def first_class(F, data: Array, axis: int) -> Array:
-    """The logits of the first class, with the axis of the classes; their shape counts."""
+    """Return the logits of the first class, with the axis of the classes; their shape counts."""
     return F.BlockGrad(F.slice_axis(data, axis=axis, begin=0, end=1))
 
 
 def valid_mask(F, label: Array, data: Array, axis: int) -> Array:
-    """Which labels are valid: whole numbers from 0 to C-1, where ``data`` has C classes along ``axis``.
+    """Return which labels are valid: whole numbers from 0 to C-1, where ``data`` has C classes along ``axis``.
 
     ``label`` is the result of :func:`exact`. This one is float64, 1 or 0.
     """
@@ -38,7 +38,7 @@ def valid_mask(F, label: Array, data: Array, axis: int) -> Array:
 
 
 def ignored_mask(label: Array, ignore_label: int | None) -> Array | None:
-    """Which labels are ignored: float64, 1 or 0. None if ``ignore_label`` is None."""
+    """Return which labels are ignored: float64, 1 or 0. Return None if ``ignore_label`` is None."""
     if ignore_label is None:
         return None
     return label == ignore_label
@@ -75,7 +75,7 @@ def onehot(nd, label: Array, classes: int, axis: int, dtype: str) -> Array:
 
 
 def numbers_along(F, like: Array, numbers: tuple, axis: int) -> Array:
-    """Numbers along an axis, in the shape and dtype of ``like``, without a gradient.
+    """Return numbers along an axis, in the shape and dtype of ``like``, without a gradient.
 
     ``numbers``: as many as the axis of ``like`` is long, or a single one for all.
     """
@@ -87,5 +87,5 @@ def numbers_along(F, like: Array, numbers: tuple, axis: int) -> Array:
 
 
 def number_of_label(F, data: Array, numbers: tuple, axis: int, label: Array) -> Array:
-    """The number of each row's class; see :func:`numbers_along`. ``label`` has size 1 along the classes."""
+    """Return the number of each row's class; see :func:`numbers_along`. ``label`` has size 1 along the classes."""
     return F.pick(numbers_along(F, data, numbers, axis), label, axis=axis, mode="clip", keepdims=True)

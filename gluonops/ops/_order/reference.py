@@ -3,7 +3,7 @@ from ...backends.emitter import Array
 
 
 def descending(F, keys: Array) -> tuple[Array, Array, Array]:
-    """The order of each row's numbers from the highest to the lowest. Of equal numbers the first comes first.
+    """Return the order of each row's numbers from the highest to the lowest. Of equal numbers the first comes first.
 
     MXNet's sorts do not keep the order of equal numbers, so these are sorted once more, by their positions.
 
@@ -27,5 +27,5 @@ def descending(F, keys: Array) -> tuple[Array, Array, Array]:
 
 
 def take(F, values: Array, positions: Array, first: Array) -> Array:
-    """The numbers at positions of their rows, (rows, n), in float64. ``first`` is that of :func:`descending`."""
+    """Return the numbers at positions of their rows, (rows, n), in float64. ``first`` is that of :func:`descending`."""
     return F.take(F.reshape(values, shape=(-1,)), F.broadcast_add(positions, first))

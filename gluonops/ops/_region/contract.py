@@ -14,5 +14,5 @@ ANCHOR_COUNT = {"anchor_count": "len(anchors) // 2"}   # CUDA's kernels need it
 
 
 def count(attrs) -> int:
-    """The number of anchors."""
+    """Return the number of anchors."""
     return len(attrs.anchors) // 2

@@ -100,7 +100,7 @@ class CountingLoss(LossWithParts):
         return len(self.seen.list_ctx()) if self.seen._data else 1
 
     def _count(self, F, pred: Array, seen: Array) -> Array:
-        """The number of images seen, to which training adds those of this batch. It has no gradient.
+        """Return the number of images seen, to which training adds those of this batch. It has no gradient.
 
         In the graph ``seen`` is an auxiliary state. MXNet has no operator that adds to a state, except for its
         optimizers: ``sgd_mom_update`` sets the state to momentum * state - gradient.

@@ -30,7 +30,7 @@ WITH_PARTS = Attr("parts", Bool(), False, "Whether to return the parts of the lo
 
 
 def shapes_of(shape: str) -> dict:
-    """The shapes of all tensors. ``shape`` is that of the map."""
+    """Return the shapes of all tensors. ``shape`` is that of the map."""
     return {
         "data": shape,
         "truth": f"batch, truths, {len(BOXES.columns)}",
@@ -41,7 +41,7 @@ def shapes_of(shape: str) -> dict:
 
 
 def kernels(loss: str, shared: str | None = None) -> Kernels:
-    """The kernels of a loss of :mod:`.yolo`'s attributes: the name of its struct, and the file that has it."""
+    """Return the kernels of a loss of :mod:`.yolo`'s attributes: the name of its struct, and the file that has it."""
     return Kernels("_region/yolo", forward=f"head_loss_forward(args, loss_of<{loss}>(args))",
                    backward="head_loss_backward(args)", shared=shared)
 

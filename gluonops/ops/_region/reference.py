@@ -17,7 +17,7 @@ def channel(F, maps: Array, index: int) -> Array:
 
 
 def class_channels(F, attrs, maps: Array) -> Array:
-    """The channels of the classes, (batch, anchors, classes, height, width)."""
+    """Return the channels of the classes, (batch, anchors, classes, height, width)."""
     return F.slice_axis(maps, axis=2, begin=CLASSES, end=CLASSES + attrs.classes)
 
 

@@ -14,7 +14,7 @@ def with_rows(truth: Array) -> Array:
 
 
 def valid_mask(F, attrs, fields: Sequence[Array]) -> tuple[Array, Array]:
-    """Which rows are boxes, and which images have an invalid row.
+    """Return which rows are boxes, and which images have an invalid row.
 
     A row is a box, padding (zeros), or invalid. A box has its centre in the image, w and h above 0, ``w * h`` below 2,
     and a class from 0 to ``classes - 1``. The product of comparisons is their logical and, and a NaN makes it 0.

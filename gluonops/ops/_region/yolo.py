@@ -31,7 +31,10 @@ TARGETS = (
 
 
 def box_loss(numbers: str) -> tuple[Attr, Attr]:
-    """The loss of the boxes and its weight. ``numbers`` is the loss of x, y, w and h themselves, and the default."""
+    """Return the loss of the boxes and its weight.
+
+    ``numbers`` is the loss of x, y, w and h themselves, and the default.
+    """
     return (Attr("box_loss", Choice(*KINDS, numbers), numbers,
                  "The loss of the boxes of matches; Darknet's ``iou_loss``."),
             Attr("iou_normalizer", Float(low=0), 1.0,

@@ -14,7 +14,7 @@ ALPHA_EPS = 1e-6   # AlexeyAB's
 
 
 def last_truths(F, truths: Truths, matches: Matches) -> Truths:
-    """The last match of each prediction, each column (B, 1, A, H, W); padding where it has none."""
+    """Return the last match of each prediction, each column (B, 1, A, H, W); padding where it has none."""
     row = F.cast(matches.last, dtype="float32")   # float16 does not count all images
     image = F.broadcast_like(F.reshape(F.contrib.arange_like(row, axis=0), shape=(-1, 1, 1, 1, 1)), row)
     rows = F.reshape(F.concat(*truths[:5], dim=2), shape=(0, 0, 0))                  # B, T, 5
@@ -26,7 +26,9 @@ def last_truths(F, truths: Truths, matches: Matches) -> Truths:
 
 
 def sum_matches(F, attrs, truths: Truths, matches: Matches, values: Sequence[Array]) -> list[Array]:
-    """The sums over the matches of each prediction, (B, A, 1, H, W), of values of all truths or :func:`last_truths`."""
+    """Return the sums over the matches of each prediction, (B, A, 1, H, W), of values of all truths or
+    :func:`last_truths`.
+    """
     counts = matches.by_cell + matches.by_overlap if attrs.dialect == "alexeyab" else truths.valid
     zero = F.zeros_like(counts)
     sums = [F.sum(counts * F.where(counts, value, zero), axis=1, keepdims=True) for value in values]
@@ -34,7 +36,7 @@ def sum_matches(F, attrs, truths: Truths, matches: Matches, values: Sequence[Arr
 
 
 def number_targets(F, attrs, head: Head, truths: Truths, shift: float = 0) -> list[Array]:
-    """What x and y in their cell, w and h should be; they broadcast to (B, T, A, H, W)."""
+    """Return what x and y in their cell, w and h should be; they broadcast to (B, T, A, H, W)."""
     points = [truths.x - shift * truths.w, truths.y - shift * truths.h]
     targets = [F.broadcast_sub(F.broadcast_mul(point, cells), cell) for point, cells, cell in
                zip(points, (head.width, head.height), (head.columns, head.rows))]
@@ -46,7 +48,7 @@ def number_targets(F, attrs, head: Head, truths: Truths, shift: float = 0) -> li
 
 
 def squared_errors(F, attrs, head: Head, truths: Truths) -> list[Array]:
-    """The deltas of x, y, w and h, and the loss, (B, T, A, H, W) each."""
+    """Return the deltas of x, y, w and h, and the loss, (B, T, A, H, W) each."""
     scale = attrs.scale_x_y
     weight = attrs.iou_normalizer * (2 - truths.w * truths.h)
     targets = number_targets(F, attrs, head, truths)
@@ -87,13 +89,13 @@ def iou_errors(F, attrs, head: Head, truths: Truths, shift: float = 0) -> list[A
 
 
 def not_empty(F, truths: Truths) -> tuple[Side, Side]:
-    """The sides of the ground truths, with a size of 1 for padding."""
+    """Return the sides of the ground truths, with a size of 1 for padding."""
     padding = 1 - truths.valid
     return sides((truths.x, truths.y, truths.w + padding, truths.h + padding), "center")
 
 
 def _increase(F, kind, across, down, size_down, union):
-    """The increase of an overlap's measure along an axis, by the centre and the size of the predicted box."""
+    """Return the increase of an overlap's measure along an axis, by the centre and the size of the predicted box."""
     intersection = across.overlap * down.overlap
     overlap_by_center = down.overlap * across.overlap_by_center
     overlap_by_size = 2 * down.overlap * across.overlap_by_size
@@ -125,7 +127,7 @@ def _increase(F, kind, across, down, size_down, union):
 
 
 def _aspect_increase(F, truths, box, ratio):
-    """What the aspect ratios add to CIoU's increase by w and h. ``ratio``: intersection by union."""
+    """Return what the aspect ratios add to CIoU's increase by w and h. ``ratio``: intersection by union."""
     padding = 1 - truths.valid
     angle = F.arctan((truths.w + padding) / (truths.h + padding))
     difference = F.broadcast_sub(angle, F.arctan(box[2] / box[3]))

@@ -64,7 +64,7 @@ class Matches(NamedTuple):
 
 def result(F, attrs, data: Array, head: Head, truths: Truths, matches: Matches, objectness: tuple, classes: tuple,
            box: tuple) -> tuple[Array, ...]:
-    """The outputs of an operator.
+    """Return the outputs of an operator.
 
     - ``objectness``: the target of the objectness and the weight of its error, (B, A, 1, H, W) each.
     - ``classes``: the same of the classes, (B, A, K, H, W) each. The weight is 0 where a prediction learns no class.
@@ -93,7 +93,7 @@ def result(F, attrs, data: Array, head: Head, truths: Truths, matches: Matches, 
 
 def outputs(F, data: Array, head: Head, truths: Truths, matches: Matches, terms: list[Array], cost: Array,
             gradient: Array) -> tuple[Array, ...]:
-    """The outputs from the terms of the loss and the sum of squared deltas, (B,) each, and (B, A, 5+K, H, W)."""
+    """Return the outputs from the terms of the loss and the sum of squared deltas, (B,) each, and (B, A, 5+K, H, W)."""
     parts = F.stack(*terms, cost, *_statistics(F, head, truths, matches), axis=1)
     parts = F.broadcast_mul(parts, F.expand_dims(truths.nan_if_invalid, axis=1))
     gradient = F.broadcast_mul(gradient, F.reshape(truths.nan_if_invalid, shape=(-1, 1, 1, 1, 1)))
@@ -106,7 +106,7 @@ def outputs(F, data: Array, head: Head, truths: Truths, matches: Matches, terms:
 
 
 def image_sum(F, values: Array) -> Array:
-    """The sum over each image, (B,)."""
+    """Return the sum over each image, (B,)."""
     return F.sum(values, axis=(1, 2, 3, 4))
 
 
@@ -120,7 +120,7 @@ def _activation(F, attrs, numbers):
 
 
 def entropy(F, attrs, numbers: Array, target: Array) -> Array:
-    """The loss whose derivative by a number of the map is ``activation - target``."""
+    """Return the loss whose derivative by a number of the map is ``activation - target``."""
     if attrs.new_coords:
         return F.square(F.broadcast_sub(numbers, target)) / 2
     positive = F.relu(numbers)
@@ -130,7 +130,7 @@ def entropy(F, attrs, numbers: Array, target: Array) -> Array:
 
 # -- predictions and ground truths -------------------------------------------------------------------------------------
 def head_of(F, attrs, data: Array, shift: float = 0, softmax: bool = False) -> Head:
-    """What a head predicts. ``softmax``: whether the classes have one, else a sigmoid each."""
+    """Return what a head predicts. ``softmax``: whether the classes have one, else a sigmoid each."""
     maps = split(F, attrs, data)
     columns, rows, width, height, anchor_w, anchor_h = grid(F, attrs, maps)
     anchor_w, anchor_h = (F.swapaxes(size, dim1=1, dim2=2) for size in (anchor_w, anchor_h))
@@ -159,7 +159,10 @@ def truths_of(F, attrs, truth: Array) -> Truths:
 
 
 def matches_of(F, attrs, head: Head, truths: Truths, shift: float = 0, by_prediction: bool = False) -> Matches:
-    """The matches. ``by_prediction``: whether predicted sizes, not those of anchors, decide which anchor fits best."""
+    """Return the matches.
+
+    ``by_prediction``: whether predicted sizes, not those of anchors, decide which anchor fits best.
+    """
     ious = iou(F, head.box, truths[:4])                                             # B, T, A, H, W
     best = F.argmax(ious, axis=1, keepdims=True)
     best_iou = F.pick(ious, best, axis=1, keepdims=True)
@@ -180,17 +183,17 @@ def matches_of(F, attrs, head: Head, truths: Truths, shift: float = 0, by_predic
 
 
 def is_best(F, truths: Truths, ious: Array) -> Array:
-    """Which ground truth a prediction overlaps most, (B, T, A, H, W)."""
+    """Return which ground truth a prediction overlaps most, (B, T, A, H, W)."""
     return F.broadcast_equal(F.argmax(ious, axis=1, keepdims=True), truths.order)
 
 
 def _cell(F, point, cells):
-    """The row or column of a point from 0 to 1. Points outside are in the first or last one."""
+    """Return the row or column of a point from 0 to 1. Points outside are in the first or last one."""
     return F.broadcast_minimum(F.relu(F.floor(F.broadcast_mul(point, cells))), cells - 1)
 
 
 def _fitting_anchors(F, attrs, head, truths, by_prediction):
-    """Which of the head's anchors have a size that fits the ground truth; it broadcasts to (B, T, A, H, W)."""
+    """Return which of the head's anchors have a size that fits the ground truth; it broadcasts to (B, T, A, H, W)."""
     if by_prediction:
         sizes = head.box[2:]
     else:
@@ -209,7 +212,7 @@ def _fitting_anchors(F, attrs, head, truths, by_prediction):
 
 # -- targets -----------------------------------------------------------------------------------------------------------
 def is_ignored(F, attrs, head: Head, matches: Matches) -> Array:
-    """Which predictions get no loss of their objectness, unless they have a match, (B, A, 1, H, W)."""
+    """Return which predictions get no loss of their objectness, unless they have a match, (B, A, 1, H, W)."""
     ignored = matches.best_iou > attrs.ignore_thresh
     if attrs.dialect == "alexeyab":
         ignored = ignored * (F.max(head.p, axis=2, keepdims=True) > LIKELY)
@@ -217,7 +220,7 @@ def is_ignored(F, attrs, head: Head, matches: Matches) -> Array:
 
 
 def objectness_target(F, attrs, head: Head, matches: Matches, ignored: Array) -> tuple[Array, Array]:
-    """The target of the objectness and the weight of its error, (B, A, 1, H, W)."""
+    """Return the target of the objectness and the weight of its error, (B, A, 1, H, W)."""
     zero = F.zeros_like(head.objectness)
     weight = zero + attrs.obj_normalizer
     if attrs.objectness_smooth:
@@ -229,7 +232,7 @@ def objectness_target(F, attrs, head: Head, matches: Matches, ignored: Array) ->
 
 
 def class_target(F, attrs, head: Head, truths: Truths, matches: Matches, best: Array) -> tuple[Array, Array]:
-    """The targets of the classes and the weights of their errors, (B, A, K, H, W).
+    """Return the targets of the classes and the weights of their errors, (B, A, K, H, W).
 
     ``best``, (B, T, A, H, W), are the pairs of a prediction and the ground truth that it overlaps most, whose class it
     learns although it need not be in its cell.
@@ -259,12 +262,12 @@ def class_target(F, attrs, head: Head, truths: Truths, matches: Matches, best: A
 
 
 def classes_of(F, head: Head, truths: Truths, pairs: Array) -> Array:
-    """Which classes the ground truths of each prediction have, (B, A, K, H, W)."""
+    """Return which classes the ground truths of each prediction have, (B, A, K, H, W)."""
     return _class_counts(F, head, truths, pairs) > 0
 
 
 def _class_counts(F, head, truths, pairs):
-    """How many ground truths of each class each prediction has, (B, A, K, H, W)."""
+    """Return how many ground truths of each class each prediction has, (B, A, K, H, W)."""
     classes = F.reshape(F.contrib.arange_like(head.p, axis=2), shape=(1, 1, -1))
     own = F.broadcast_equal(F.reshape(truths.class_id, shape=(0, 0, 1)), classes)     # B, T, K
     pairs = F.reshape(pairs, shape=(0, 0, -1))

@@ -9,7 +9,7 @@ DATA = "batch..., channels@axis, inner..."
 
 
 def threads(length: int, inner: int) -> int:
-    """The threads of a row. Rows that are neighbours in memory get few, so that many of them share a block."""
+    """Return the threads of a row. Rows that are neighbours in memory get few, so that many of them share a block."""
     if inner == 1:
         return threads_per_row(length)
     return min(WARP, power_of_two(length / HELD))
@@ -32,7 +32,7 @@ def backward(args) -> Launch:
 
 
 def scaled_rows(name: str, summary: str, by_mean: bool, axis: int, eps: float) -> Op:
-    """The contract of ``rms_norm`` or of ``l2_normalize``, with the defaults of ``axis`` and ``eps``.
+    """Return the contract of ``rms_norm`` or of ``l2_normalize``, with the defaults of ``axis`` and ``eps``.
 
     ``by_mean``: whether rows are divided by the root of the mean, or of the sum, of their squares.
     """

@@ -17,7 +17,7 @@ def functions(mean_or_sum: str) -> tuple[Callable, Callable]:
     """``forward`` and ``backward`` of an operator: rows are divided by the root of the mean or sum of their squares."""
 
     def forward(F, attrs, data: Array, scale: Array) -> tuple[Array, Array]:
-        """The output, and the reciprocal of the root.
+        """Return the output, and the reciprocal of the root.
 
         The squares are those of numbers up to 1, because a graph of unknown types may compute in float16. A row is
         divided by its largest element first, which is not differentiated: the result does not depend on it.

@@ -11,7 +11,7 @@ def softplus(F, x: Array) -> Array:
 
 
 def without_ignored(F, attrs, data: Array, label: Array) -> tuple[Array, Array, Array | None]:
-    """The data and the label, 0 where the label is ignored; and 1 or 0 for what counts, or None if all does."""
+    """Return the data and the label, 0 where the label is ignored; and 1 or 0 for what counts, or None if all does."""
     label = F.BlockGrad(label)
     if attrs.ignore_label is None:
         return data, label, None

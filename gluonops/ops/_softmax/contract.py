@@ -32,14 +32,14 @@ NEEDS_A_BATCH = Refused("data.ndim < 2", "data has {data.ndim} dimension; expect
 
 
 def with_class_indices(remedies: dict[str, str] | None = None) -> tuple[Shapes, Shapes]:
-    """The shapes of a loss with ``ROW_LOSS``. A label may have size 1 at the axis, which gluon's loss allows."""
+    """Return the shapes of a loss with ``ROW_LOSS``. A label may have size 1 at the axis, which gluon's loss allows."""
     return (Shapes(when="label.ndim == data.ndim", data=LOGITS, label=ROWS_AND_AXIS, output=ROWS_AND_AXIS,
                    max=ROWS_AND_AXIS, log_sum=ROWS_AND_AXIS, remedies=remedies),
             Shapes(data=LOGITS, label=ROWS, output=ROWS, max=ROWS, log_sum=ROWS))
 
 
 def held_rows(args, block: int = THREADS) -> Launch:
-    """The launch of a kernel that needs a row's sums before its elements, and holds the row or reads it twice.
+    """Return the launch of a kernel that needs a row's sums before its elements, and holds the row or reads it twice.
 
     Where rows are so few that they have splits, one launch finds the sums, and another one needs them. A row that a
     block cannot hold has ``block`` threads: a GPU has room for fewer rows then, and its cache for what is read again.
@@ -53,35 +53,38 @@ def held_rows(args, block: int = THREADS) -> Launch:
 
 
 def summed_rows(args) -> Launch:
-    """The launch of a loss. The last block of a row waits for the others, so all of few rows run at a time."""
+    """Return the launch of a loss. The last block of a row waits for the others, so all of few rows run at a time."""
     rows, classes, inner = sizes(args)
     return launched(rows, streamed_threads(rows, classes, inner), streamed_splits(rows, classes, inner, ONE_WAVE))
 
 
 def streamed_rows(args) -> Launch:
-    """The launch of a kernel that holds nothing of a row. Of many rows each has fewer threads, with more elements."""
+    """Return the launch of a kernel that holds nothing of a row.
+
+    Of many rows each has fewer threads, with more elements.
+    """
     rows, classes, inner = sizes(args)
     return launched(rows, streamed_threads(rows, classes, inner), streamed_splits(rows, classes, inner))
 
 
 def sizes(args) -> tuple[int, int, int]:
-    """The number of rows, their length, and how many are neighbours in memory."""
+    """Return the number of rows, their length, and how many are neighbours in memory."""
     return args.batch * args.inner, args.classes, args.inner
 
 
 def launched(rows: int, threads: int, splits: int = 1, steps: tuple[str, ...] = ()) -> Launch:
-    """The launch for rows, so many at a time. Of more, each thread takes several, one after the other."""
+    """Return the launch for rows, so many at a time. Of more, each thread takes several, one after the other."""
     return Launch.of_rows(min(rows, MAX_BLOCKS * THREADS // threads), threads, splits, steps)
 
 
 def held_threads(rows: int, classes: int, inner: int) -> int:
-    """The number of threads for a row."""
+    """Return the number of threads for a row."""
     are_neighbours = inner > 1 and rows >= MANY_ROWS
     return threads_of_neighbours(classes) if are_neighbours else threads_per_row(classes)
 
 
 def streamed_threads(rows: int, classes: int, inner: int) -> int:
-    """The same of kernels that hold nothing of a row."""
+    """Return the same of kernels that hold nothing of a row."""
     threads = threads_per_row(classes)
     if inner > 1 or not 2 <= threads <= WARP or rows * threads // 2 < MANY_THREADS:
         return held_threads(rows, classes, inner)
@@ -96,7 +99,8 @@ def threads_per_row(classes: int) -> int:
 
 
 def threads_of_neighbours(classes: int) -> int:
-    """The threads of a row, where many rows are neighbours in memory: those of different rows read contiguous elements.
+    """Return the threads of a row, where many rows are neighbours in memory: those of different rows read contiguous
+    elements.
 
     With four threads per row, a warp handles eight rows, and reads 32 bytes of float32 per class.
     """
@@ -104,12 +108,12 @@ def threads_of_neighbours(classes: int) -> int:
 
 
 def power_of_two(number: float) -> int:
-    """The lowest that is not below the number."""
+    """Return the lowest that is not below the number."""
     return 1 << max(0, math.ceil(number) - 1).bit_length()
 
 
 def held_splits(rows: int, classes: int, inner: int) -> int:
-    """The number of splits of a row, each of which a block can hold in registers.
+    """Return the number of splits of a row, each of which a block can hold in registers.
 
     Of many rows that are neighbours in memory no block has a row to itself.
     """
@@ -119,7 +123,7 @@ def held_splits(rows: int, classes: int, inner: int) -> int:
 
 
 def streamed_splits(rows: int, classes: int, inner: int, blocks: int = MAX_BLOCKS) -> int:
-    """The number of splits of a row if none of it has to be held: so many that there are ``blocks``."""
+    """Return the number of splits of a row if none of it has to be held: so many that there are ``blocks``."""
     return min(held_splits(rows, classes, inner), max(1, blocks // max(1, rows)))
 
 

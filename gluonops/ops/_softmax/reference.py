@@ -34,7 +34,9 @@ def divide_by_temperature(values: Array, temperature: float) -> Array:
 
 
 def statistics(F, data: Array, axis: int) -> tuple[Array, Array, Array]:
-    """The maximum of each row, the logits minus this maximum, and the logarithm of the sum of their exponentials."""
+    """Return the maximum of each row, the logits minus this maximum, and the logarithm of the sum of their
+    exponentials.
+    """
     row_max = F.BlockGrad(F.max(data, axis=axis, keepdims=True))
     logits = F.broadcast_sub(data, row_max)
     log_sum = F.log(F.sum(F.exp(logits), axis=axis, keepdims=True))

@@ -135,8 +135,8 @@ class AccumulatedGradient(mx.gluon.Parameter):
         """Return the accumulated gradient, summed over contexts and workers, and reset it to zero.
 
         ``trainer``: if its kvstore is distributed, the gradient is summed over its workers; each of them has to call
-        this. The sum is on the first context. An OpError if the servers of the trainer's kvstore run an optimizer and
-        would apply it to the gradient.
+        this. The sum is on the first context. Raise an OpError if the servers of the trainer's kvstore run an optimizer
+        and would apply it to the gradient.
         """
         grads = numpy_mode.to_legacy(self.list_grad())
         with autograd.pause():
@@ -156,7 +156,7 @@ class AccumulatedGradient(mx.gluon.Parameter):
 
 
 def accumulated_gradient(block: mx.gluon.Block, name: str, **options) -> AccumulatedGradient:
-    """A block's :class:`AccumulatedGradient` of this name.
+    """Return a block's :class:`AccumulatedGradient` of this name.
 
     A block that shares another block's parameters gets that block's; otherwise a new one is made with ``options``.
     """

@@ -53,6 +53,8 @@ class DiceLoss(LabelledLoss, function=_dice_loss):
 
 
 def _as_samples(F, pred, label):
-    """Each mask as a sample: logits (batch * masks, 2, ...) of the classes 0 and 1, whose softmax is the sigmoid."""
+    """Return each mask as a sample: logits (batch * masks, 2, ...) of the classes 0 and 1, whose softmax is the
+    sigmoid.
+    """
     logits = F.expand_dims(F.reshape(pred, shape=(-3, -2)), axis=1)
     return F.concat(F.zeros_like(F.BlockGrad(logits)), logits, dim=1), F.reshape(label, shape=(-3, -2))

@@ -43,13 +43,13 @@ def forward(F, attrs, data: Array, truth: Array) -> tuple[Array, ...]:
 
 
 def _as_yolo(attrs):
-    """The attributes of a ``yolo_loss`` with the same boxes."""
+    """Return the attributes of a ``yolo_loss`` with the same boxes."""
     own = {name: value for name, value in attrs._asdict().items() if name not in ("uc_normalizer", "point")}
     return YOLO.parse({**own, "dialect": "alexeyab", "box_loss": "mse" if attrs.box_loss == "nll" else attrs.box_loss})
 
 
 def _objectness_target(F, attrs, head, matches, ignored):
-    """The target of the objectness and the weight of its error, (B, A, 1, H, W)."""
+    """Return the target of the objectness and the weight of its error, (B, A, 1, H, W)."""
     if not attrs.objectness_smooth:
         return yolo.objectness_target(F, attrs, head, matches, ignored)
     zero = F.zeros_like(head.objectness)
@@ -59,7 +59,7 @@ def _objectness_target(F, attrs, head, matches, ignored):
 
 
 def _box_errors(F, attrs, options, head, deviations, truths, matches, shift):
-    """The deltas of the eight channels, and the loss, (B, T, A, H, W) each."""
+    """Return the deltas of the eight channels, and the loss, (B, T, A, H, W) each."""
     like = F.zeros_like(matches.by_cell)
     scale = F.broadcast_add(like, 2 - truths.w * truths.h)
     means = head.offsets + head.numbers[2:4]

@@ -22,7 +22,7 @@ def erf(F, x: Array) -> Array:
 
 
 def probability(F, data: Array) -> Array:
-    """The normal distribution function."""
+    """Return the normal distribution function."""
     return (erf(F, data * math.sqrt(0.5)) + 1) / 2
 
 

@@ -61,7 +61,7 @@ def backward(nd, attrs, shapes, output_grad, data, gamma, mean, rstd) -> dict:
 
 
 def _gradient_of_pairs(nd, attrs, grad_x_hat: Array, rstd: Array) -> Array:
-    """The gradient in groups of one or two elements: half their difference, a multiple of the normalised data.
+    """Return the gradient in groups of one or two elements: half their difference, a multiple of the normalised data.
 
     So the difference with these cancels: 1 - x_hat^2 is eps * rstd^2.
     """

@@ -57,7 +57,7 @@ def _by_pixel(F, values: Array, attrs) -> Array:
 
 
 def _as_data(F, values: Array, data: Array, attrs) -> Array:
-    """The inverse of :func:`_by_class`."""
+    """Return the inverse of :func:`_by_class`."""
     if not attrs.per_sample:
         by_class = F.transpose(F.reshape(F.BlockGrad(data), shape=(0, 0, -1)), axes=(1, 0, 2))
         values = F.transpose(F.reshape_like(values, by_class), axes=(1, 0, 2))
@@ -65,14 +65,14 @@ def _as_data(F, values: Array, data: Array, attrs) -> Array:
 
 
 def _is_class(F, labels: Array, like: Array) -> Array:
-    """Whether each pixel has the class's label; float64, the shape of ``like``."""
+    """Return whether each pixel has the class's label; float64, the shape of ``like``."""
     one_pixel = F.cast(F.slice_axis(like, axis=2, begin=0, end=1), dtype="float64")
     classes = F.reshape(F.contrib.arange_like(one_pixel, axis=1), shape=(1, -1, 1))
     return F.broadcast_equal(F.expand_dims(labels, axis=1), classes)
 
 
 def _steps(F, attrs, data: Array, is_class: Array, is_ignored: Array) -> Array:
-    """How much each pixel raises the Jaccard loss of the pixels with larger errors; 0 at ignored pixels."""
+    """Return how much each pixel raises the Jaccard loss of the pixels with larger errors; 0 at ignored pixels."""
     p = _by_class(F, F.softmax(F.cast(F.BlockGrad(data), dtype="float64"), axis=1), attrs)
     errors = F.where(is_class, 1 - p, p)
     errors = F.where(errors != errors, F.ones_like(errors) * LARGEST, errors)
@@ -93,7 +93,7 @@ def _steps(F, attrs, data: Array, is_class: Array, is_ignored: Array) -> Array:
 
 
 def _shares(F, attrs, zero: Array, is_class: Array, is_ignored: Array) -> Array:
-    """The weight of each class in the mean, in the shape and dtype of ``zero``, (selections, classes)."""
+    """Return the weight of each class in the mean, in the shape and dtype of ``zero``, (selections, classes)."""
     pixels = is_class if attrs.present_only else 1 - is_ignored
     counts = F.sum(pixels, axis=2) > 0
     class_weight = attrs.class_weight or (1.0,)

@@ -31,7 +31,7 @@ def forward(F, attrs, data: Array, label: Array) -> tuple[Array, ...]:
 
 
 def margin(F, attrs, cosine: Array) -> tuple[Array, Array]:
-    """The label's cosine with its margin, and its derivative by the cosine."""
+    """Return the label's cosine with its margin, and its derivative by the cosine."""
     if attrs.m1 == 1 and attrs.m2 == 0:
         return cosine - attrs.m3, cosine * 0 + 1
     limited = F.clip(cosine, -LIMIT, LIMIT)
@@ -51,7 +51,7 @@ def _additive(F, attrs, cosine, sine):
 
 
 def _where(F, condition, value, slope, line):
-    """The value and its slope where the condition holds, else those of a line with the slope 1."""
+    """Return the value and its slope where the condition holds, else those of a line with the slope 1."""
     return F.where(condition, value, line), (slope - 1) * condition + 1
 
 
@@ -64,7 +64,7 @@ def _monotone(F, attrs, cosine, sine):
 
 
 def _with_gradient(F, attrs, cosine):
-    """The margin's value, whose derivative by the cosine is the margin's slope."""
+    """Return the margin's value, whose derivative by the cosine is the margin's slope."""
     fixed = F.BlockGrad(cosine)
     value, slope = margin(F, attrs, fixed)
     return value + slope * (cosine - fixed)

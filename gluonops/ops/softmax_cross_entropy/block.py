@@ -68,7 +68,7 @@ class SoftmaxCELoss(LabelledLoss, function=_softmax_cross_entropy):
         return F.broadcast_div(F.mean(loss, axis=self._batch_axis, exclude=True), mean_weight)
 
     def _row_weights(self, F, pred, label):
-        """The weight of each label's class, and 0 for an ignored one; without a gradient."""
+        """Return the weight of each label's class, and 0 for an ignored one; without a gradient."""
         pred, label = F.BlockGrad(pred), F.BlockGrad(label)
         label = F.reshape_like(label, F.slice_axis(pred, axis=self._axis, begin=0, end=1))
         weights = number_of_label(F, pred, self._options["class_weight"] or (1.0,), self._axis, label)
