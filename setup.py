@@ -68,7 +68,9 @@ EXTRAS = {
 
 
 def installed_mxnet():
-    """Return the folder of MXNet, with its headers: of this environment, or of the one that an isolated build is for.
+    """Return the folder of MXNet, in which its headers lie.
+
+    It is the MXNet of this environment, or of the environment for which an isolated build runs.
     """
     for path in (*sys.path, sysconfig.get_path("purelib")):
         if (pathlib.Path(path) / "mxnet" / "include").is_dir():
@@ -79,9 +81,9 @@ def installed_mxnet():
 class BuildPy(build_py):
     """Compiles the C++ library as well, unless GLUONOPS_COMPILE is 0, or MXNet does not run on this system.
 
-    The library stays in the source tree, too, where the next installation finds it and does not compile it again, and
-    where Python finds it that is started in the root of the clone. Without a compiler the package is installed without
-    it, and says so.
+    The library also stays in the source tree. There the next installation finds it and does not compile it again, and
+    so does Python if it is started in the root of the clone. Without a compiler the package is installed without the
+    library, and says so.
     """
 
     def run(self):
@@ -105,7 +107,7 @@ class BuildPy(build_py):
 
 
 class PlatformWheel(bdist_wheel):
-    """One wheel for every Python on this kind of machine: the library calls MXNet, not Python."""
+    """A wheel for every Python on this kind of machine, because the library calls MXNet and not Python."""
 
     def finalize_options(self):
         super().finalize_options()
@@ -116,7 +118,7 @@ class PlatformWheel(bdist_wheel):
 
 
 class PlatformDistribution(Distribution):
-    """Has a compiled part, though none that setuptools compiles."""
+    """A distribution with a compiled part, although setuptools compiles none."""
 
     def has_ext_modules(self):
         return True

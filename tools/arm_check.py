@@ -44,7 +44,10 @@ def main() -> int:
 
 
 def make_system(home: pathlib.Path) -> pathlib.Path:
-    """Return a Debian for arm64 with Python: unpacked, not configured, which needs no emulation."""
+    """Make a Debian for arm64 with Python, and return its folder.
+
+    Its packages are unpacked and not configured, because that needs no emulation.
+    """
     system = home / SUITE
     if not (system / "usr" / "bin" / f"python{PYTHON}").exists():
         shutil.rmtree(system, ignore_errors=True)
@@ -58,7 +61,7 @@ def make_system(home: pathlib.Path) -> pathlib.Path:
 
 
 def install_packages(home: pathlib.Path) -> pathlib.Path:
-    """Return the folder with MXNet and what it and the tests need, for aarch64."""
+    """Install MXNet, and what it and the tests need, for aarch64, and return their folder."""
     wheels, site = home / "wheels", home / "site"
     if not (site / "mxnet").is_dir():
         run([sys.executable, ROOT / "gluonops" / "runtime" / "mxnet_wheel.py", "cpu", "--machine", "aarch64",

@@ -28,7 +28,7 @@ Result = collections.namedtuple("Result", "op architecture kernels problem")
 
 
 def with_nvrtc(name: str, architecture: str | None, every: bool) -> tuple[Result, nvrtc.Program]:
-    """(Result, Program) of an operator's kernels."""
+    """Return the Result and the Program of an operator's kernels."""
     program = nvrtc.compile_op(nvrtc.Compiler(), name, architecture, every)
     return Result(name, architecture or DEFAULT, program.kernels, program.messages or spills(program.kernels)), program
 
@@ -62,7 +62,7 @@ def newer(ptxas: str | None) -> list[str]:
 def compile_one(name: str, architecture: str | None, every: bool, ptxas: str | None) -> list[Result]:
     """Return the Results of an operator for an architecture.
 
-    None is the target of mx.rtc, whose PTX ptxas compiles too.
+    None stands for the target of mx.rtc, whose PTX is compiled by ptxas as well.
     """
     result, program = with_nvrtc(name, architecture, every)
     if architecture or not program.compiled:
@@ -71,8 +71,7 @@ def compile_one(name: str, architecture: str | None, every: bool, ptxas: str | N
 
 
 def check(names: list[str], ptxas: str | None = None, every: bool = True, jobs: int = 1) -> list[Result]:
-    """Return the Results of operators: as mx.rtc compiles them, for nvrtc.ARCHITECTURES, and for the newer ones of
-    ptxas.
+    """Return the Results of operators, compiled as mx.rtc does, for nvrtc.ARCHITECTURES, and for newer GPUs by ptxas.
 
     With ``every`` all combinations of dtypes are compiled, otherwise those of ``nvrtc.exports``.
     """
@@ -85,10 +84,10 @@ def check(names: list[str], ptxas: str | None = None, every: bool = True, jobs: 
 
 
 def table(results: list[Result], every: bool) -> Iterator[str]:
-    """Yield lines: registers per thread on each GPU, and the maximum of shared memory, stack and spills over all of
-    them.
+    """Yield the lines of a table of registers per thread on each GPU, and of shared memory, stack and spills.
 
-    Each kernel has a line with the maximum over its dtypes; with ``every`` each instance of its template has a line.
+    The last three are the maximum over all GPUs. Each kernel has a line with the maximum over its dtypes. With
+    ``every``, each instance of its template has a line.
     """
     compiled = {result.architecture for result in results if result.kernels}
     architectures = [architecture for architecture in (*nvrtc.ARCHITECTURES, *NEWER) if architecture in compiled]

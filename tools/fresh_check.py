@@ -80,7 +80,7 @@ def main() -> int:
 
 
 def make_system(home: pathlib.Path, suite: str, python: str | None) -> pathlib.Path:
-    """Return the folder of a system, which is made if it is not there."""
+    """Return the folder of a system, which is made if it does not exist."""
     name = f"{suite}-python{python}" if python else suite
     system, partial = home / name, home / f"{name}.partial"
     if not system.is_dir():
@@ -91,8 +91,7 @@ def make_system(home: pathlib.Path, suite: str, python: str | None) -> pathlib.P
 
 
 def make(target: str, system: pathlib.Path, folder: pathlib.Path) -> tuple[bool, str]:
-    """Run a target in the clone of a folder, and show its output. Returns whether it works, and its times and result.
-    """
+    """Run a target in the clone of a folder, and show its output. Return whether it works, its times and its result."""
     settings = network_settings()
     shared = {folder: USER, folder / "tmp": "/tmp", pip_cache(): PIP_CACHE, **local_paths(settings),
               "/etc/resolv.conf": "/etc/resolv.conf", "/etc/hosts": "/etc/hosts"}
@@ -123,13 +122,13 @@ def make(target: str, system: pathlib.Path, folder: pathlib.Path) -> tuple[bool,
 
 
 def cpu_seconds() -> float:
-    """Return what the ended processes have taken."""
+    """Return the CPU time in seconds of the processes that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def network_settings() -> dict[str, str]:
-    """Return the environment variables with which pip reaches the registry as it does here."""
+    """Return the environment variables with which pip reaches the registry as it does on this machine."""
     of_files = re.findall(r"^[a-z]+\.([a-z-]+)=('.*')$", ask_pip("config", "list"), re.M)
     return {**{f"PIP_{name.upper().replace('-', '_')}": ast.literal_eval(value) for name, value in of_files},
             **{name: value for name, value in os.environ.items() if name.startswith("PIP_") or name in NETWORK}}

@@ -1,6 +1,6 @@
 """Start an operator: ``make new-op NAME=x``.
 
-Writes the files of a typical operator, ``hard_swish``, under the new name and without its formulas: its folder, the
+It writes the files of a typical operator, ``hard_swish``, under the new name and without its formulas: its folder, the
 folder of its test and oracle, its line in the catalogue and in the CHANGELOG. What is written compiles, and the new
 suite fails until it is filled in. Either all files are changed or none.
 """
@@ -159,7 +159,7 @@ void backward(const {block}Args<T> &args)
 
 
 class Refused(Exception):
-    """The operator cannot be started; says why and what to do."""
+    """The operator cannot be started. The text says why, and what to do."""
 
 
 def main() -> None:
@@ -198,7 +198,7 @@ def check(name: str) -> None:
 
 
 def camel(name: str) -> str:
-    """``center_crop`` -> ``CenterCrop``."""
+    """Return a name in camel case: ``CenterCrop`` for ``center_crop``."""
     return "".join(word.capitalize() for word in name.split("_"))
 
 
@@ -209,7 +209,7 @@ def rename(text: str, name: str) -> str:
 
 
 def scaffold(name: str) -> list[pathlib.Path]:
-    """Write everything; returns the files to fill, in the order in which they are best filled."""
+    """Write everything, and return the files to fill, in the order in which they are best filled."""
     folder = ROOT / "gluonops" / "ops" / name
     tests = ROOT / "tests" / "ops" / name
     texts = {
@@ -237,7 +237,7 @@ def scaffold(name: str) -> list[pathlib.Path]:
 
 # -- what is copied --------------------------------------------------------------------------------------------------
 def page(name: str) -> str:
-    """``__init__.py``, with a form for each docstring."""
+    """Return the text of ``__init__.py``, with a form for each docstring."""
     return with_docstring(with_docstring(template("__init__.py", name), PAGE), FUNCTION, name)
 
 

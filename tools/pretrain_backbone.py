@@ -46,7 +46,7 @@ LIMIT = 2 * 10**6          # bytes of the file
 
 
 class Objects(gluon.data.Dataset):
-    """(float32 (3, 64, 64), class), another image for each index and epoch.
+    """Pairs of an image, float32 (3, 64, 64), and its class. Each index and epoch has another image.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class Objects(gluon.data.Dataset):
         Images of an epoch.
     seed : int
     epochs : int, default 0
-        Epochs of the run, whose first images are easy. 0: all are hard.
+        Epochs of the run, whose first images are easy. With 0 all images are hard.
     outlines : sequence of callable, optional
         The outlines; by default the named and random ones to learn from.
     patches : int, default 14
@@ -94,7 +94,7 @@ class Objects(gluon.data.Dataset):
         return min(1.0, epoch / (EASY * self.epochs)) if self.epochs else 1.0
 
     def _choose_patch(self, rng):
-        """(photograph, x, y) of a busy place: a plain one looks like any other."""
+        """Return the photograph, x and y of a busy place. A plain place looks like any other."""
         while True:
             number = rng.randint(len(self.photographs))
             height, width, _ = self.photographs[number].shape
@@ -103,7 +103,7 @@ class Objects(gluon.data.Dataset):
                 return number, x, y
 
     def _make_background(self, rng):
-        """float32 (96, 96, 3) from 0 to 1."""
+        """Return a background: float32 (96, 96, 3) from 0 to 1."""
         if rng.rand() < 0.5:
             return _background(rng, 96, 96, 1.0)
         return self._crop(rng, rng.uniform(0.3, 1.5), 96).transpose(1, 2, 0)
@@ -146,8 +146,9 @@ class Objects(gluon.data.Dataset):
 
     @staticmethod
     def _mask(rng, outline, hardness):
-        """Return the opacity of an outline at a random size and angle, at most (64, 64); one in five is drawn as a
-        line.
+        """Return the opacity of an outline at a random size and angle, at most (64, 64).
+
+        One in five is drawn as a line.
         """
         smallest = RADIUS[1] ** ((1 - hardness) * 0.7) * RADIUS[0] ** (1 - (1 - hardness) * 0.7)
         radius, angle = np.exp(rng.uniform(*np.log([smallest, RADIUS[1]]))), rng.uniform(0, 2 * np.pi)
@@ -162,7 +163,7 @@ class Objects(gluon.data.Dataset):
         return mask[:SIZE, :SIZE]
 
     def _colour(self, rng, behind, hardness):
-        """One colour (3,), or a texture like what is behind; far enough from its mean."""
+        """Return a colour (3,), or a texture like what is behind. Both are far enough from the mean of that."""
         mean = behind.mean((0, 1))
         colour = rng.rand(3)
         while np.abs(colour - mean).mean() < CONTRAST:
@@ -206,7 +207,7 @@ def main(args: argparse.Namespace) -> None:
 
 
 def write(backbone: gluon.Block, path: pathlib.Path) -> None:
-    """Write the parameters in float16; ends the program if the file is too large."""
+    """Write the parameters in float16. The program ends with an error if the file is too large."""
     train.make_folder(path.parent)
     tensors = {name: parameter.data().astype("float16")
                for name, parameter in backbone._collect_params_with_prefix().items()}

@@ -1,4 +1,4 @@
-"""The core tests as on other processors, and the first steps on emulated ones: `make test-processors`.
+"""Run the core tests as on other processors, and the first steps on emulated ones: `make test-processors`.
 
 MXNet's oneDNN, its OpenBLAS and our library each choose among the instruction sets of the processor. ``SETTINGS``
 lowers all three, and varies threads and random numbers with them: each run of the tests is that of another machine.
@@ -46,7 +46,7 @@ NOT_HERE = "not run"
 
 
 class Setting(NamedTuple):
-    """What a processor would choose, the threads, and the seed of the tests' random numbers."""
+    """The instruction sets that a processor would choose, the threads, and the seed of the tests' random numbers."""
     processor: str   # in words
     flag: str        # of gluonops.runtime.processor, without which this processor cannot run as that one
     library: str

@@ -1,4 +1,6 @@
-"""The core tests on several Pythons and NumPys: ``tools/python_matrix.py [--pair PYTHON NUMPY] [pytest's arguments]``.
+"""Run the core tests on several Pythons and NumPys.
+
+    tools/python_matrix.py [--pair PYTHON NUMPY] [pytest's arguments]
 
 Each pair gets a virtual environment under ``.venv-matrix``. A Python that is not installed is named, and not an error.
 The C++ library calls no Python, so all of them load the one that is built. ``--quick`` takes the oldest and the newest
@@ -43,7 +45,7 @@ def installed(python: str) -> str | None:
 
 
 def environment(path: str, python: str, numpy: str) -> pathlib.Path:
-    """Return the Python of the virtual environment of a pair, which is made if it is not there."""
+    """Return the Python of a pair's virtual environment, which is made if it does not exist."""
     folder = FOLDER / f"python{python}-numpy{numpy}"
     inside, complete = folder / "bin" / "python", folder / "complete"
     if not complete.exists():
@@ -70,8 +72,9 @@ def result(python: str, numpy: str, tests: tuple[str, ...], options: list[str]) 
 
 
 def last_line(inside: str | pathlib.Path, arguments: Iterable[str], limit: float, variables: dict[str, str]) -> str:
-    """Return the last line of pytest's output, after FAILED if a test failed or the tests did not end in ``limit``
-    seconds.
+    """Return the last line of pytest's output.
+
+    FAILED stands in front of it if a test has failed, or if the tests have not ended within ``limit`` seconds.
     """
     try:
         done = subprocess.run([inside, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments], cwd=ROOT,

@@ -23,7 +23,7 @@ _ABSENT = -1   # stands for None in gluon's format of the arguments
 
 
 class _Scopes(threading.local):
-    """What a thread is inside of."""
+    """What is in force in a thread: its ``with`` blocks, and the net that it traces."""
 
     backends = ()   # those of its ``with`` blocks, the innermost last
     block = None    # the HybridBlock that is being traced
@@ -83,7 +83,7 @@ def requested() -> str:
 
 
 def available(name: str) -> str:
-    """``name``, or an OpError if there is no such backend or it is not available."""
+    """Return ``name``. Raise an OpError if there is no such backend, or if it is not available."""
     if name not in BACKENDS:
         raise OpError("backend", f"got {name!r}; expected 'auto', 'custom', 'native' or 'builtin'",
                       "Choose one of them (also in GLUONOPS_BACKEND)")
@@ -102,7 +102,10 @@ def resolve(name: str) -> str:
 
 @functools.cache
 def has_gpu() -> bool:
-    """Return whether MXNet can use a GPU; False if the CUDA query fails. A process has the GPUs that it begins with."""
+    """Return whether MXNet can use a GPU. If the CUDA query fails, it cannot.
+
+    The answer is kept, because a process has the GPUs that it begins with.
+    """
     try:
         return mx.context.num_gpus() > 0
     except mx.MXNetError:

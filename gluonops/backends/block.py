@@ -1,8 +1,8 @@
 """Blocks of one operator: how they call it and are printed, and what their page takes from the function's.
 
-The docstring of such a block says only what the function's does not. The rest is added when the class is made: the
-arguments of the constructor, the inputs, the output and the errors. What all operators' functions have in common is
-added to their docstrings by :func:`complete`.
+The docstring of such a block says only what the function's docstring does not. The rest is added when the class is
+made: the arguments of the constructor, the inputs, the output and the errors. What all operators' functions have in
+common is added to their docstrings by :func:`complete`.
 """
 from __future__ import annotations
 
@@ -94,9 +94,7 @@ def _shape(op: Op, tensor: str) -> str:
 
 
 def _returned(op: Op) -> str:
-    """Return what an operator returns, from the contract's words for its first output, and for one that an attribute
-    adds.
-    """
+    """Return the words for what an operator returns, from those of the contract for its outputs."""
     first, doc = op.inputs[0].name, op.outputs[0].doc
     if doc.endswith("per row"):
         doc = f"{doc}, {_shape(op, op.outputs[0].name)}"
@@ -140,7 +138,10 @@ class OperatorPage(Printed):
             cls.__doc__ = page(cls, renamed, sections(function.__doc__))
 
     def _take_attributes(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Set the operator's attributes. Returns the arguments of every block. Raise an OpError for others."""
+        """Set the operator's attributes, and return the arguments that every block has.
+
+        Raise an OpError for an argument that is neither.
+        """
         attributes = self._op.Attrs._fields
         for name in arguments:
             if name not in attributes and name not in BLOCK_ARGUMENTS:
@@ -157,8 +158,8 @@ class OperatorPage(Printed):
 def page(cls: type[HybridBlock], renamed: Mapping[str, str] = {}, theirs: Mapping[str, str] = {}) -> str:
     """Return a block's page from its own docstring, from those of the classes it derives from, and from its function's.
 
-    ``_own`` has the sections of each of these classes' docstring, and ``theirs`` those of the function. ``renamed``:
-    see :func:`_inputs`.
+    ``_own`` has the sections of each of these classes' docstring, and ``theirs`` those of the function. ``renamed`` is
+    the result of :func:`_inputs`.
     """
     own = [vars(base)["_own"] for base in reversed(cls.__mro__) if "_own" in vars(base)]
     parts = [cls._own[""]]
@@ -184,7 +185,7 @@ def page(cls: type[HybridBlock], renamed: Mapping[str, str] = {}, theirs: Mappin
 
 
 def _inputs(cls: type[OperatorPage]) -> dict[str, str]:
-    """Return the inputs of a block: their names -> those of the operator's."""
+    """Return the name of each input of a block, with the name that the operator's function has for it."""
     of_operator = [argument.name for argument in cls._op.inputs]
     _, _, *arguments = inspect.signature(cls.hybrid_forward).parameters
     if cls.hybrid_forward is OpBlock.hybrid_forward:
@@ -194,12 +195,12 @@ def _inputs(cls: type[OperatorPage]) -> dict[str, str]:
 
 
 def named_entries(section: str) -> dict[str, str]:
-    """Return each name of a section's entries -> the text of its entry, which several names may share."""
+    """Return the text of the entry for each name in a section. Several names may share an entry."""
     return {name: f"{match[0].rstrip()}\n" for match in ENTRY.finditer(section) for name in match["names"].split(", ")}
 
 
 def _merged(parse: Callable[[str], dict], pages: list[Mapping[str, str]], heading: str) -> dict[str, str]:
-    """Return what the pages' sections of one heading say; later ones replace earlier ones."""
+    """Return what the pages say under one heading. Later pages replace what earlier ones say."""
     return {name: text for page in pages for name, text in parse(page.get(heading, "")).items()}
 
 
@@ -216,8 +217,8 @@ def _item(name: str, text: str) -> str:
 class OpBlock(OperatorPage, EitherModeBlock):
     """A layer that is one operator.
 
-    Its arguments are the operator's attributes, in the order and with the defaults of the function, ``prefix`` and
-    ``params``. A subclass with other arguments has a constructor of its own.
+    Its arguments are the operator's attributes, in the order and with the defaults of the function, and ``prefix`` and
+    ``params``, which every block has. A subclass with other arguments has a constructor of its own.
     """
 
     def __init__(self, **kwargs: Any):
@@ -248,7 +249,7 @@ def _constructor(cls: type[OperatorPage]) -> Callable:
 
 
 class OpLoss(OperatorPage, EitherModeBlock, Loss):
-    """The mean of an operator's losses of each sample. Further arguments are as those of :class:`OpBlock`.
+    """The mean over each sample of an operator's losses. Further arguments are those of :class:`OpBlock`.
 
     Parameters
     ----------
@@ -258,7 +259,7 @@ class OpLoss(OperatorPage, EitherModeBlock, Loss):
         Axis of the samples. The loss is averaged over all other axes.
 
     Inputs:
-        - **sample_weight**: optional; broadcasts against ``pred``.
+        - **sample_weight**: optional; it must broadcast against ``pred``.
 
     Outputs:
         - **loss**: (batch_size,), the dtype of ``pred``.

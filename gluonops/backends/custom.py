@@ -85,7 +85,10 @@ class Operator(mx.operator.CustomOp):
         self._store(requested, self.reference.backward(mx.nd, self.attrs, shapes, **self._widened(tensors)))
 
     def _launch_backward(self, requests: list[str], available: Arrays, gradients: Arrays) -> bool:
-        """Return whether the CUDA kernel computes. ``available``: head gradients, inputs and outputs."""
+        """Launch the CUDA kernel on the head gradients, inputs and outputs that are ``available``.
+
+        Return False if there is no kernel, or no gradient is requested.
+        """
         layout = self.bound_op.layout
         read = [available[index] for index in layout.read]
         written = [gradients[index] for index in layout.written]
@@ -99,7 +102,7 @@ class Operator(mx.operator.CustomOp):
         return True
 
     def _requested_gradients(self, requests: list[str], grads: Arrays) -> Requested:
-        """Request and array for each input that has a gradient. The others are filled with zeros."""
+        """Return the request and the array for each input that has a gradient, and fill the others with zeros."""
         requested = {arg.name: pair for arg, pair in zip(self.op.inputs, zip(requests, grads))}
         having = {arg.name for arg in self.op.inputs if arg.has_gradient(self.attrs)}
         _fill_with_zeros(pair for name, pair in requested.items() if name not in having)
@@ -223,7 +226,7 @@ class Properties(mx.operator.CustomOpProp):
 
 @cached
 def _parsed(op: Op, strings: tuple[tuple[str, str], ...]) -> tuple:
-    """Return typed attributes from (name, text) of each."""
+    """Return typed attributes from the name and the text of each."""
     return op.parse(dict(strings))
 
 

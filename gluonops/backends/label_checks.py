@@ -35,7 +35,7 @@ def check_call(block: mx.gluon.Block, op: Op, attrs: tuple, arrays: dict) -> Non
     """Check the labels that a block is called with, in its first calls or, as the user says, in all or none.
 
     A block checks labels because a hybridized net may consist of MXNet's own operators, which do not. Symbols are not
-    checked. For arguments and errors see :func:`check`.
+    checked. The arguments and the errors are those of :func:`check`.
     """
     if _switch() == "0" or any(isinstance(array, mx.sym.Symbol) for array in arrays.values()):
         return
@@ -45,9 +45,10 @@ def check_call(block: mx.gluon.Block, op: Op, attrs: tuple, arrays: dict) -> Non
 
 
 def check(op: Op, attrs: tuple, arrays: dict[str, mx.nd.NDArray]) -> float:
-    """Return the lowest class label; 0 for an operator whose labels are rows.
+    """Return the lowest class label, or 0 for an operator whose labels are rows.
 
-    ``arrays``: the inputs by name. An OpError names the first label out of range, or the first row that is not valid.
+    ``arrays`` has the inputs by name. Raise an OpError that names the first label out of range, or the first row that
+    is not valid.
     """
     lowest = 0
     sizes = op.index_sizes(attrs, {name: array.shape for name, array in arrays.items()})

@@ -63,7 +63,10 @@ def function(name: str) -> Callable:
 
 @functools.cache
 def _opened(path: str) -> ctypes.CDLL:
-    """Return the library of a file. Raise an OSError if it is none, and an AttributeError if it lacks a function."""
+    """Open a file as the library.
+
+    Raise an OSError if it is not a library, and an AttributeError if it lacks a function.
+    """
     library = ctypes.CDLL(path)   # MXNet gets the same copy
     for name, result in FUNCTIONS.items():
         getattr(library, name).restype = result
@@ -115,9 +118,9 @@ class LibraryCall:
         return outputs[0] if self._returned == 1 else tuple(outputs[:self._returned])
 
     def _run_in_engine(self, tensors: ctypes.Array) -> None:
-        """Let the engine compute the outputs. MXNet's Python function does the same, and makes the strings anew.
+        """Let the engine compute the outputs, as MXNet's own Python function does, which makes the strings anew.
 
-        ``tensors``: handles of the inputs. Those of the outputs are written behind them.
+        ``tensors`` has the handles of the inputs. Those of the outputs are written behind them.
         """
         number, outputs = ctypes.c_int(0), ctypes.POINTER(c_void_p)()
         mx.base.check_call(mx.base._LIB.MXImperativeInvoke(
@@ -133,7 +136,7 @@ def _error_of_call() -> Exception:
 
 def invoke(name: str, inputs: list[mx.nd.NDArray], options: Mapping[str, Any],
            out: list[mx.nd.NDArray] | None = None) -> mx.nd.NDArray | list[mx.nd.NDArray]:
-    """Run an operator of MXNet's or the library's by name, also one whose Python function takes no arrays.
+    """Run an operator of MXNet or of the library by name, also one whose Python function takes no arrays.
 
     The gradient ``_backward_gluonops_<op>`` takes head gradients, inputs and outputs, and returns gradients of the
     inputs.
@@ -171,7 +174,9 @@ def reason() -> str | None:
 
 @functools.cache
 def _library() -> tuple[ctypes.CDLL | None, str | None]:
-    """Return the library, loaded into MXNet once per process and without output; or None, and the reason.
+    """Return the library and None, or None and the reason why it is not loaded.
+
+    The library is loaded into MXNet once per process, and MXNet prints nothing about it.
 
     ``GLUONOPS_NATIVE=0`` switches it off. Raise an OpError if ``GLUONOPS_NATIVE_TARGET`` names no instruction set.
     """
@@ -193,9 +198,10 @@ def _library() -> tuple[ctypes.CDLL | None, str | None]:
 
 
 def _register(path: str) -> None:
-    """What ``mx.library.load`` does, for the new operators alone.
+    """Register the library's operators as ``mx.library.load`` does.
 
-    That one makes the functions of all of MXNet's operators a second time, which takes a sixth of the import.
+    That function also makes the functions of all of MXNet's own operators a second time, which takes a sixth of the
+    time of ``import gluonops``.
     """
     before = set(_operator_names())
     mx.base.check_call(mx.base._LIB.MXLoadLib(path.encode(), ctypes.c_uint(0)))
@@ -241,18 +247,18 @@ def instruction_set() -> str | None:
 
 
 def threads() -> int | None:
-    """Return how many threads an operator of the library uses at most, or None if it is not loaded."""
+    """Return how many threads an operator of the library uses at most, or None if the library is not loaded."""
     return function("gluonops_threads")() if loaded() else None
 
 
 def set_threads(count: int) -> None:
-    """Set how many threads an operator of the library uses at most. No effect if it is not loaded."""
+    """Set how many threads an operator of the library uses at most. Nothing happens if the library is not loaded."""
     if loaded():
         function("gluonops_set_threads")(count)
 
 
 def keep_blocks(most: int) -> bool:
-    """Keep at most so many bytes of the large blocks that MXNet frees; whether that is possible here."""
+    """Keep at most so many bytes of the large blocks that MXNet frees. Return whether that is possible here."""
     inside_mxnet = ctypes.cast(mx.base._LIB.MXGetVersion, c_void_p)
     return loaded() and bool(function("gluonops_keep_blocks")(inside_mxnet, ctypes.c_int64(most)))
 

@@ -1,7 +1,8 @@
-"""The shapes of a contract in a graph of MXNet's own operators: inference refuses others, as a contract does.
+"""Makes a graph of MXNet's own operators refuse the shapes that the contract refuses.
 
-Many of these operators broadcast, or read a part of a tensor only. The nodes that are added here compute nothing. They
-work in place, and the gradient passes through them; only a variable of the graph is copied once.
+Many of these operators broadcast, or read only a part of a tensor, so inference would accept other shapes. The nodes
+that are added here compute nothing. They work in place, and the gradient passes through them. Only a variable of the
+graph is copied, once.
 
 A label that has a value for each row of classes is not pinned here but in the reference: see
 :func:`gluonops.ops._labels.reference.exact`.
@@ -41,16 +42,15 @@ def pinned(op: Op, attrs: tuple, inputs: Sequence[mx.sym.Symbol]) -> list[mx.sym
 
 
 def same_shape(F: ModuleType, value: Array, like: Array) -> Array:
-    """``value``, whose shape and type must be those of ``like``. The values of ``like`` are not read.
+    """Return ``value``, whose shape and type must be those of ``like``. The values of ``like`` are not read.
 
-    NDArrays have been checked before.
+    An NDArray is returned as it is, because the contract has checked it before.
     """
     return value if F is mx.nd else F._internal._identity_with_attr_like_rhs(value, like)
 
 
 def _with_fixed_sizes(value: mx.sym.Symbol, pattern: tuple, values: dict) -> mx.sym.Symbol:
-    """Return the value with the number of dimensions and the fixed sizes of a pattern. A group ends with a fixed size.
-    """
+    """Return the value behind a node that demands the number of dimensions and the fixed sizes of a pattern."""
     number_of_groups = sum(isinstance(term, Group) for term in pattern)
     if number_of_groups > 1 or (number_of_groups == 1 and not isinstance(pattern[-1], Sized)):
         return value

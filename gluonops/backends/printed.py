@@ -10,7 +10,10 @@ from mxnet.initializer import Initializer
 
 
 class Signature:
-    """The signature of a class whose ``__new__`` takes anything: its constructor's, for ``help`` and the pages."""
+    """The signature of a class whose ``__new__`` takes anything.
+
+    ``help`` and the pages show that of its constructor.
+    """
 
     def __get__(self, instance: object, owner: type) -> inspect.Signature:
         if instance is not None:   # An instance has the signature of its call.
@@ -46,5 +49,5 @@ def call_text(block: Block | Initializer, arguments: Mapping[str, Any]) -> str:
 
 
 def _text(value: object) -> str:
-    """Return a value; an initializer as the call that made it, which MXNet prints as an address."""
+    """Return the text of a value. For an initializer, which MXNet prints as an address, it is the call that made it."""
     return call_text(value, value._kwargs) if isinstance(value, Initializer) else str(value)

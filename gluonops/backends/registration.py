@@ -45,7 +45,7 @@ _INFER_SHAPE = (ctypes.c_int, ctypes.c_int, ctypes.POINTER(ctypes.c_int),
 
 
 def _callback_type(*signature: type) -> Callable:
-    """``ctypes.CFUNCTYPE``. For the signature of ``infer_shape`` it keeps the numbers of dimensions."""
+    """Return ``ctypes.CFUNCTYPE(...)``, which for ``infer_shape`` also keeps the numbers of dimensions."""
     make = ctypes.CFUNCTYPE(*signature)
     if signature != _INFER_SHAPE:
         return make
@@ -61,7 +61,7 @@ def _callback_type(*signature: type) -> Callable:
 def _remember(text: str) -> None:
     """Keep the error of a callback for the user, whom it reaches as an OpError; see :mod:`gluonops.contract.errors`.
 
-    MXNet calls it, as ``print``, with the traceback. That is printed where the error is no OpError itself.
+    MXNet calls it, as ``print``, with the traceback, which is printed only if the error is no OpError.
     """
     _, error, trace = sys.exc_info()
     if not isinstance(error, errors.OpError):
@@ -99,8 +99,9 @@ def install() -> None:
 
 
 def _guarded(op_type: str, prop: type) -> Callable:
-    """Return what MXNet calls in place of the class: its error is raised by the first method that MXNet calls
-    afterwards.
+    """Return the function that MXNet calls in place of the class.
+
+    If the constructor fails, the first method that MXNet calls afterwards raises its error.
 
     MXNet passes every attribute of a node to the constructor. One such as ``__ctx_group__``, which an ``mx.AttrScope``
     has set, is no argument of the operator, and is left out where the constructor does not take it.
@@ -122,7 +123,7 @@ def _guarded(op_type: str, prop: type) -> Callable:
 
 
 class _Failed(mx.operator.CustomOpProp):
-    """Stands for an instance that could not be made. MXNet asks for its arguments first."""
+    """Stands for an instance that could not be made, and raises its error when MXNet asks for the arguments."""
 
     def __init__(self, failure: errors.OpError):
         super().__init__()

@@ -115,8 +115,8 @@ def tune_memory(keep: int | None = None) -> int | None:
 def examine() -> dict:
     """Return what :func:`gluonops.doctor` reports of both.
 
-    Returns ``threads``: what :func:`gluonops.runtime.threads.examine` says, and how many the ``native`` operators use.
-    ``memory``, in bytes: what is ``usable``, the ``bound`` of what is kept, and what is ``kept`` now.
+    ``threads`` is what :func:`gluonops.runtime.threads.examine` returns, and how many threads the ``native`` operators
+    use. ``memory`` has, in bytes, what is ``usable``, the ``bound`` of what is kept, and what is ``kept`` now.
     """
     return {"threads": {**threads.examine(), "native": native.threads()},
             "memory": {"usable": memory.usable_memory(), "bound": _kept["bound"], "kept": native.kept_bytes()}}

@@ -15,7 +15,7 @@ from .op import Op
 
 
 def camel(name: str) -> str:
-    """``softmax_output`` -> ``SoftmaxOutput``."""
+    """Return a name in camel case: ``SoftmaxOutput`` for ``softmax_output``."""
     return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
 
 
@@ -25,7 +25,7 @@ def enumeration_of(op_name: str, attr: Attr) -> str:
 
 
 def enumerations(op: Op) -> list[str]:
-    """Return the enumerations of the attributes that are choices. Kernels take them for numbers, too."""
+    """Return the enumerations of the attributes that are choices. In kernels their words are numbers as well."""
     return [f"struct {enumeration_of(op.name, attr)} {{ enum Value {{ {', '.join(map(camel, attr.kind.words))} }}; }};"
             for attr in op.attrs if isinstance(attr.kind, Choice)]
 
@@ -46,7 +46,10 @@ def attribute_type(op: Op, attr: Attr) -> str:
 
 
 def attributes(op: Op) -> list[Attr]:
-    """Return the attributes that kernels have: not one that says whether functions return an output of this name."""
+    """Return the attributes that kernels have.
+
+    An attribute with the name of an output is left out, because it only says whether functions return that output.
+    """
     tensors = [tensor.name for tensor in op.tensors]
     return [attr for attr in op.attrs if attr.name not in tensors]
 
@@ -61,7 +64,7 @@ def types_of_names(op: Op, derived: Mapping[str, Number]) -> dict[str, str]:
 
 
 def derived_numbers(op: Op, declared: dict[str, str | Number]) -> dict[str, Number]:
-    """Return the derived numbers, those that are only an expression with the dtype that follows from it."""
+    """Return the derived numbers. One that is only an expression gets the dtype that follows from it."""
     numbers = {}
     for name, number in declared.items():
         if isinstance(number, str):
@@ -87,7 +90,7 @@ def written(op: Op, direction: str) -> tuple:
 class Arguments:
     """The record of an operator's kernels in C++: a struct, which is a template over ``variables``.
 
-    ``attributes``, ``derived`` and ``scratch`` are what it has of the contract.
+    ``attributes``, ``derived`` and ``scratch`` are what it takes over from the contract.
     """
 
     C_TYPES = {"float16": "Half", "float32": "float", "float64": "double", "uint8": "uint8_t", "int8": "int8_t",
@@ -103,22 +106,22 @@ class Arguments:
 
     @classmethod
     def c_type(cls, dtype: str) -> str:
-        """Return the type of a dtype. Other names stand for themselves."""
+        """Return the C++ type of a dtype. A name that is no dtype stands for itself."""
         return cls.C_TYPES.get(dtype, dtype)
 
     def template(self) -> str:
-        """Return the first line of the declaration, and of what depends on the same types."""
+        """Return the line ``template <...>`` of the declaration, and of all that depends on the same types."""
         return f"template <{', '.join(f'typename {variable}' for variable in self.variables)}>"
 
     def declaration(self) -> list[str]:
-        """Return the struct."""
+        """Return the lines of the struct."""
         members = ["typedef typename Accumulator<T>::type A;", *self._own(), *self._tensors(), *self._numbers(),
                    *self._memory()]
         return ["// The arguments of a kernel, which computes in A. What a pass neither reads nor writes is null.",
                 self.template(), f"struct {self.name} {{", *[f"    {member}" for member in members], "};"]
 
     def _own(self) -> Iterable[str]:
-        """Return what CUDA's record alone has."""
+        """Return the members that only the record in CUDA has."""
         return ()
 
     def _tensors(self) -> Iterator[str]:
@@ -141,7 +144,7 @@ class Arguments:
         return "T"
 
     def _numbers(self) -> Iterator[str]:
-        """Dimensions, attributes and derived numbers."""
+        """Yield the members of the dimensions, the attributes and the derived numbers."""
         if self.op.dims:
             yield f"int64_t {', '.join(self.op.dims)};"
         for attr in self.attributes:

@@ -19,9 +19,9 @@ class Beyond64Bits(ValueError):
 
 
 class Kind:
-    """What values an attribute takes. ``parse`` accepts a Python value, or the string that a graph has for it.
+    """The values that an attribute takes. ``parse`` accepts a Python value, or the string that a graph has for it.
 
-    ``expected`` is for errors, and ``type`` for the operator's page.
+    ``expected`` describes the values in errors, and ``type`` on the operator's page.
     """
 
     expected = type = ""
@@ -33,9 +33,9 @@ class Kind:
 
 
 def _plain(text: str) -> str:
-    """Return the text of a number.
+    """Return the text of a number as it is.
 
-    Raise a ValueError for what only Python takes for one: 1_000, and digits of any script.
+    Raise a ValueError for what only Python takes for a number: ``1_000``, and digits of other scripts.
     """
     if "_" in text or not text.isascii():
         raise ValueError
@@ -43,7 +43,7 @@ def _plain(text: str) -> str:
 
 
 class Int(Kind):
-    """An integer of at least ``low`` (None: any)."""
+    """An integer of at least ``low``, or any integer if ``low`` is None."""
 
     type = "int"
 
@@ -64,7 +64,7 @@ class Int(Kind):
 
 
 class Float(Kind):
-    """A finite real number of at least ``low``, above ``above`` and below ``below`` (None: no bound).
+    """A finite real number of at least ``low``, above ``above`` and below ``below``. None means that there is no bound.
 
     A subnormal number counts as 0, because MXNet's own operators take none.
     """
@@ -93,7 +93,7 @@ class Float(Kind):
 
 
 class Bool(Kind):
-    """True or False, or 1 or 0. Strings are parsed, because ``bool("False")`` is True."""
+    """True or False, which may also be written as 1 or 0. Strings are parsed, because ``bool("False")`` is True."""
 
     expected, type = "True or False", "bool"
     _words = {"true": True, "1": True, "false": False, "0": False}
@@ -150,14 +150,15 @@ def numbers_in(text: str) -> list[float]:
 
 
 def without_mxnet(values: typing.Mapping[str, typing.Any]) -> dict[str, typing.Any]:
-    """Return values by name, with MXNet's arrays as NumPy's: these have no hash, so no cache finds them with other
-    numbers.
+    """Return values by name, in which arrays of MXNet have become arrays of NumPy.
+
+    These have no hash. So no cache takes an array, whose numbers may have changed, for the one that it has seen.
     """
     return {name: value.asnumpy() if hasattr(value, "asnumpy") else value for name, value in values.items()}
 
 
 class Numbers(Kind):
-    """Finite numbers of at least ``low``, as a tuple. A number stands for a tuple of one. A vector is taken as well."""
+    """A tuple of finite numbers of at least ``low``. A number stands for a tuple of one, and a vector is taken too."""
 
     takes_tuples, type = True, "float, sequence of float or NDArray"
 
@@ -181,7 +182,7 @@ class Numbers(Kind):
 
 
 class Pairs(Kind):
-    """Pairs of finite numbers above 0, as a flat tuple ``(w0, h0, w1, h1)``. A sequence of pairs is taken as well."""
+    """A flat tuple of pairs of finite numbers above 0: ``(w0, h0, w1, h1)``. A sequence of pairs is taken as well."""
 
     expected = "pairs of finite numbers above 0: (w0, h0, w1, h1, ...)"
     item = Float(above=0)

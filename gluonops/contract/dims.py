@@ -19,7 +19,7 @@ MOST_ELEMENTS = 2 ** 60   # more elements of float64 do not fit into the address
 
 @functools.cache
 def largest_size() -> int:
-    """MXNet's largest size: a signed integer of 32 bits, or of 64 bits if it is built for large tensors."""
+    """Return MXNet's largest size: that of 32 bits with a sign, or of 64 bits if MXNet is built for large tensors."""
     try:
         import mxnet as mx  # here: contracts are read without MXNet
     except ModuleNotFoundError:
@@ -54,11 +54,11 @@ class Dim:
         return self.text or self.name
 
     def value(self, base: int) -> int | None:
-        """Return the size for a size ``base`` of the named dimension alone, or None if it is not divisible."""
+        """Return this size if the named dimension has the size ``base``, or None if that is not divisible."""
         return _quotient(base * self.mul, self.div)
 
     def base(self, size: int) -> int | None:
-        """Return the inverse of :meth:`value`."""
+        """Return the size of the named dimension if this size is ``size``: the inverse of :meth:`value`."""
         return _quotient(size * self.div, self.mul)
 
 
@@ -74,7 +74,7 @@ def pattern_text(pattern: tuple) -> str:
 
 
 def plural(count: int, what: str) -> str:
-    """``1 dimension``, ``2 dimensions``."""
+    """Return a number with its noun: ``1 dimension``, ``2 dimensions``."""
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
@@ -86,8 +86,8 @@ def solve(where: str, patterns: dict, shapes: dict, whole: tuple = (), remedies:
     - ``whole``: dimensions that must be divisible although no tensor has them.
     - ``remedies``: what the user can do, for a dimension that is not divisible, or for a fixed size in its notation.
 
-    Returns the shape of every tensor. A size that does not follow is ``UNKNOWN``. An OpError if a shape has the wrong
-    number of dimensions, a size is not divisible, two shapes contradict each other, or a tensor is too large.
+    Return the shape of every tensor. A size that does not follow is ``UNKNOWN``. Raise an OpError if a shape has the
+    wrong number of dimensions, a size is not divisible, two shapes contradict each other, or a tensor is too large.
     """
     remedies = remedies or {}
     bases = bare_sizes(where, patterns, shapes, remedies)
@@ -106,7 +106,7 @@ def solve(where: str, patterns: dict, shapes: dict, whole: tuple = (), remedies:
 
 
 def bare_sizes(where: str, patterns: dict, shapes: dict, remedies: dict | None = None) -> dict:
-    """Name of a dimension -> its size and the tensor that it was read from, for the known shapes.
+    """Return for each named dimension in the known shapes its size, and the tensor from which it was read.
 
     Raise an OpError if a shape has the wrong number of dimensions, or two shapes contradict each other.
     """

@@ -40,13 +40,13 @@ class OpError(ValueError):
         return type(self), (self.where, self.what, self.remedy)
 
     def about(self, name: object) -> OpError:
-        """Return the same error, with the name of what it is about, such as a file, in front."""
+        """Return the same error, with the name of its subject, such as a file, in front of the text."""
         return type(self)(self.where, f"{name}: {self.what}", self.remedy)
 
 
 @contextlib.contextmanager
 def naming(name: object) -> Iterator[None]:
-    """Put the name of what it is about in front of an OpError; see :meth:`OpError.about`."""
+    """Put the name of its subject in front of an OpError that is raised in the body; see :meth:`OpError.about`."""
     try:
         yield
     except OpError as error:
@@ -54,12 +54,12 @@ def naming(name: object) -> Iterator[None]:
 
 
 def quoted(value: object) -> str:
-    """Return a value as ``repr`` writes it, for an error: its beginning if it is long."""
+    """Return a value as ``repr`` writes it for an error, or only the beginning if that is long."""
     return shortened(repr(value), 200)
 
 
 def shortened(text: str, length: int) -> str:
-    """Return the beginning of a long text."""
+    """Return a text, or its beginning if it has more than ``length`` characters."""
     return text if len(text) <= length else text[:length] + "..."
 
 
@@ -109,8 +109,7 @@ def from_library(text: str) -> OpError | None:
 
 
 def _newest() -> OpError | None:
-    """Return the last error from a body. MXNet does not say whose call failed, so the text lists the errors before it.
-    """
+    """Return the last error from a body. Its text lists those before it: MXNet does not say whose call failed."""
     if not _from_bodies:
         return _mentioned.pop() if _mentioned else None
     error = _from_bodies.pop()

@@ -27,10 +27,10 @@ PLACEHOLDER = re.compile(r"\{([^{}]*)\}")   # an expression in a text
 class Expression:
     """One expression; call it with a mapping of names to values.
 
-    - ``text``: in Python's own spacing.
-    - ``names``: what it needs a value for.
+    - ``text``: the expression in Python's own spacing.
+    - ``names``: the names for which it needs values.
 
-    A ValueError if the text is not an expression, or uses more of Python than this module names.
+    The constructor raises a ValueError if the text is not an expression, or uses more of Python than this module names.
     """
 
     def __init__(self, text: str):

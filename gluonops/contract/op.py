@@ -167,7 +167,7 @@ class Op:
 
     @cached
     def strings(self, attrs: tuple) -> _types.MappingProxyType[str, str]:
-        """Return the attributes as a graph stores them, and :meth:`parse` reads them back."""
+        """Return the attributes as the strings that a graph stores, which :meth:`parse` reads back."""
         return _types.MappingProxyType({name: str(value) for name, value in attrs._asdict().items()})
 
     # -- shapes ----------------------------------------------------------------------------------------------
@@ -179,9 +179,9 @@ class Op:
         return bool(kept) and all(kept)
 
     def infer_shape(self, attrs: tuple, shapes: dict[str, tuple]) -> dict[str, tuple]:
-        """Return every tensor's shape, as far as it follows from the known ones, in which a size may be UNKNOWN.
+        """Return every tensor's shape as far as it follows from the known ones. A size in them may be UNKNOWN.
 
-        If the number of dimensions does not follow, the known shapes only.
+        If the number of dimensions does not follow, only the known shapes are returned.
         """
         known_shapes = self._shapes_of_tensors(shapes)
         expanded = self._patterns(attrs, known_shapes)
@@ -213,7 +213,10 @@ class Op:
         return [name for name in first if all(name in names for names in names_by_rule)]
 
     def dim_sizes(self, attrs: tuple, shapes: dict[str, tuple]) -> dict[str, int]:
-        """Return the size of each of ``dims``; of a group the product of its sizes. ``shapes`` has every input's."""
+        """Return the size of each of ``dims``. That of a group is the product of its sizes.
+
+        ``shapes`` has the shape of every input.
+        """
         ndims = {arg.name: len(shapes[arg.name]) for arg in self.inputs}
         groups = self.rule(attrs, ndims).groups(self.name, attrs._asdict(), ndims[self.inputs[0].name])
         sizes = self.sizes(attrs, {arg.name: shapes[arg.name] for arg in self.inputs})
@@ -231,14 +234,14 @@ class Op:
         return {name: tuple(shapes[name]) for name in names if shapes.get(name) is not None}
 
     def index_sizes(self, attrs: tuple, shapes: dict[str, tuple]) -> dict[str, int]:
-        """Input -> the size that its indices are below, for the inputs that hold indices with these attributes."""
+        """Return for each input that holds indices with these attributes the size that they are below."""
         holding = [arg for arg in self.inputs if isinstance(arg.values, Indices)
                    and (arg.values.when is None or expression(arg.values.when)(attrs._asdict()))]
         sizes = self.sizes(attrs, shapes) if holding else {}
         return {arg.name: sizes[arg.values.dimension] for arg in holding}
 
     def _patterns(self, attrs: tuple, known_shapes: dict[str, tuple]) -> tuple[dict, tuple, dict] | None:
-        """(patterns, whole, remedies) for the known shapes; None if the number of dimensions does not follow."""
+        """Return what :meth:`expand` does for the known shapes, or None if the number of dimensions does not follow."""
         first = self.inputs[0].name
         ndims = {name: len(shape) for name, shape in known_shapes.items()}
         if known_shapes and first not in known_shapes:
@@ -258,7 +261,10 @@ class Op:
                     yield ndim, patterns
 
     def expand(self, attrs: tuple, ndims: Mapping[str, int]) -> tuple[dict, tuple, dict]:
-        """(patterns, whole, remedies) for these numbers of dimensions. That of the first input is among them."""
+        """Return ``patterns``, ``whole`` and ``remedies`` for :func:`.dims.solve`.
+
+        ``ndims`` has the numbers of dimensions of the tensors, that of the first input among them.
+        """
         rule = self.rule(attrs, ndims)
         patterns, whole = rule.expand(self.name, attrs._asdict(), ndims[self.inputs[0].name])
         self._refuse(self._values(attrs, ndims), reads_ndim=True)
@@ -284,7 +290,7 @@ class Op:
         return type_vars
 
     def infer_type(self, attrs: tuple, dtypes: dict) -> dict:
-        """Return every tensor's dtype, from the known ones, or None if it does not follow.
+        """Return the dtype of every tensor, or None if it does not follow from the known ones.
 
         A label of unknown dtype has the dtype of the data.
         """
@@ -314,12 +320,12 @@ class Op:
 
     @cached
     def shapes_of(self, attrs: tuple, input_shapes: tuple) -> dict[str, tuple]:
-        """:meth:`infer_shape` from the shapes of the inputs, None if unknown."""
+        """Call :meth:`infer_shape` with the shapes of the inputs in their order, of which unknown ones are None."""
         return self.infer_shape(attrs, {arg.name: shape for arg, shape in zip(self.inputs, input_shapes)})
 
     @cached
     def dtypes_of(self, attrs: tuple, input_dtypes: tuple) -> dict[str, str | None]:
-        """:meth:`infer_type` from the dtypes of the inputs, None if unknown."""
+        """Call :meth:`infer_type` with the dtypes of the inputs in their order, of which unknown ones are None."""
         return self.infer_type(attrs, {arg.name: dtype for arg, dtype in zip(self.inputs, input_dtypes)})
 
     def validate(self, attrs: tuple, arrays: Sequence[typing.Any]) -> dict[str, tuple]:

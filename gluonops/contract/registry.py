@@ -16,7 +16,7 @@ _ops = {}
 
 @dataclasses.dataclass(frozen=True)
 class RegisteredOp:
-    """A registered operator: its contract, its reference, which is None without MXNet, and its folder."""
+    """A registered operator: its contract, its reference and its folder. Without MXNet the reference is None."""
     op: Op
     reference: types.ModuleType | None
     folder: pathlib.Path
@@ -51,7 +51,7 @@ def register_contract(folder: pathlib.Path) -> None:
 
 
 def get(name: str) -> RegisteredOp:
-    """Return the entry of an operator by name."""
+    """Return an operator by name. Raise an OpError if there is none, with the name that is most like it."""
     if name not in _ops:
         raise OpError("ops", f"there is no operator {name!r}; there are {', '.join(sorted(_ops))}",
                       perhaps(name, _ops) or "Check the spelling")
@@ -59,5 +59,5 @@ def get(name: str) -> RegisteredOp:
 
 
 def entries() -> dict[str, RegisteredOp]:
-    """Return all entries, by name."""
+    """Return all registered operators by name, sorted."""
     return dict(sorted(_ops.items()))

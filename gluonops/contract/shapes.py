@@ -35,7 +35,7 @@ from .expressions import Expression, expression
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """``batch...``: any number of dimensions.
+    """Any number of dimensions: ``batch...``.
 
     ``counts`` is the attribute whose tuple multiplies them, or whose integer multiplies the one at the attribute
     ``axis``.
@@ -47,7 +47,7 @@ class Group:
 
 @dataclasses.dataclass(frozen=True)
 class Named:
-    """``height / stride``: a dimension and the expressions that multiply and divide it (None: by 1).
+    """A dimension and the expressions that multiply and divide it: ``height / stride``. None stands for 1.
 
     ``axis`` is the attribute that says where it is: ``classes@axis``.
     """
@@ -60,7 +60,7 @@ class Named:
 
 @dataclasses.dataclass(frozen=True)
 class Sized:
-    """``5 + classes``: a size from attributes and numbers."""
+    """A size from attributes and numbers: ``5 + classes``."""
     size: Expression
 
 
@@ -68,7 +68,7 @@ Term = Union[Group, Named, Sized]
 
 
 def parse_pattern(text: str, attributes: list) -> tuple:
-    """Return a pattern such as ``"batch, 5"`` as terms. The names in ``attributes`` are not dimensions."""
+    """Return the terms of a pattern such as ``"batch, 5"``. The names in ``attributes`` are not dimensions."""
     return tuple(_term(part.strip(), attributes) for part in text.split(","))
 
 
@@ -170,7 +170,7 @@ class Shapes:
         return patterns, expanded(self.whole)
 
     def groups(self, where: str, values: dict, ndim: int) -> dict[str, tuple]:
-        """Group -> its dimensions. The arguments are those of :meth:`expand`."""
+        """Return the dimensions of each group. The arguments are those of :meth:`expand`."""
         groups = [term for term in self.first if isinstance(term, Group)]
         if self.axis:
             axis = normalized_axis(where, values[self.axis], ndim, next(iter(self.patterns)))
@@ -185,7 +185,7 @@ class Shapes:
 
 
 def count(value: Any) -> Any:
-    """Return the value of an attribute in a size. A list of pairs counts as their number."""
+    """Return the value of an attribute in the expression of a size, in which a list of pairs counts as their number."""
     return len(value) // 2 if isinstance(value, tuple) else value
 
 
@@ -236,7 +236,7 @@ def normalized_axis(where: str, axis: int, ndim: int, what: str = "data") -> int
 
 
 def bare_name(term: Term) -> str | None:
-    """Return what a size is called: a dimension that is not multiplied, or a group."""
+    """Return the name of a dimension that is neither multiplied nor divided, or of a group. Otherwise None."""
     is_bare = (isinstance(term, Group) and term.counts is None
                or isinstance(term, Named) and term.mul is None and term.div is None)
     return term.name if is_bare else None

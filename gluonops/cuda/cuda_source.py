@@ -1,7 +1,7 @@
 """The CUDA source of an operator: the prelude, its family's files, its record, and ``kernel.cu`` if it has one.
 
-A kernel includes files of its family (``#include "../_softmax/softmax.cuh"``) and its own ``record.inl`` alone; C++
-shares those named ``.inl``.
+A kernel includes only files of its family, such as ``#include "../_softmax/softmax.cuh"``, and its own ``record.inl``.
+C++ reads the files named ``.inl`` as well.
 """
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ INCLUDE = re.compile(r'(?m)^#include "([^"\n]+)"$')
 
 
 def sources(op: Op) -> dict[str, str]:
-    """Return the CUDA source of an operator as file -> text: the prelude, the family's files, and ``kernel.cu`` if it
-    has one.
+    """Return the text of every file in the CUDA source of an operator, in order.
 
-    In front of the family's files are the ``constants``, in front of ``kernel.cu`` the ``record`` of the arguments, and
-    behind it the ``kernels`` that fill the record.
+    These are the prelude, the ``constants``, the family's files, the ``record`` of the arguments, ``kernel.cu`` if the
+    operator has one, and the ``kernels`` that fill the record.
 
     NVRTC cannot include files, so each ``#include`` is resolved here. A file comes once, in front of the files that
     include it. Its name is its path from ``gluonops/ops``. The line of an include stays as an empty line, so that line
@@ -66,7 +65,7 @@ def _without_includes(path: pathlib.Path) -> str:
 
 
 def source(op: Op) -> str:
-    """Return the complete CUDA source of an operator. The compiler's messages have the original files and lines."""
+    """Return the complete CUDA source of an operator. The compiler's messages name the original files and lines."""
     return joined(sources(op))
 
 

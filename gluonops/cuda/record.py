@@ -2,8 +2,7 @@
 
 ``mx.rtc`` passes pointers and numbers only. So each kernel that it launches, ``<op>_forward``, has them as its
 parameters, puts them into the record, and calls ``forward(const <Op>Args<T> &args)`` of ``kernel.cu``, or the function
-that the contract names. Besides what
-:mod:`.arguments` has, CUDA's record has the tensors' requests.
+that the contract names. Besides what :mod:`.arguments` has, CUDA's record has the requests of the tensors.
 """
 from __future__ import annotations
 
@@ -79,13 +78,13 @@ def _member_of_number(name: str, number: Number) -> Member:
 
 
 def _derived(op: Op) -> dict[str, Number]:
-    """Return the derived numbers of CUDA's record. Another one is C++'s alone."""
+    """Return the derived numbers of CUDA's record. A number that C++ computes with ``derive`` is not among them."""
     numbers = derived_numbers(op, {**op.derived, **op.cuda.derived})
     return {name: number for name, number in numbers.items() if number.expression or name in op.cuda.derived}
 
 
 def _attributes(op: Op) -> list[Attr]:
-    """Return the attributes of CUDA's record. What a tuple of repeat counts means for a kernel, derived numbers say."""
+    """Return the attributes of CUDA's record, without tuples of repeat counts, which derived numbers replace."""
     return [attr for attr in attributes(op) if not isinstance(attr.kind, IntOrTuple)]
 
 
@@ -107,7 +106,7 @@ def written_name(tensor: typing.Any, direction: str) -> str:
 
 
 def scratch(op: Op, direction: str) -> list[Array]:
-    """Return the memory of a pass."""
+    """Return the scratch memory of a pass."""
     return [array for array in op.cuda.scratch if array.direction in (None, direction)]
 
 
@@ -117,7 +116,10 @@ def _is_struct(array: Array) -> bool:
 
 
 def _variable(dtype: str) -> str:
-    """Return the type of a tensor's elements. Where it may have two, both are the dtype of the one that is not T."""
+    """Return the type variable of a tensor's elements.
+
+    Where an attribute decides between T and another one, it is the other one, which then stands for T as well.
+    """
     tree = expression(dtype).tree
     return tree.id if isinstance(tree, ast.Name) else tree.body.id
 
@@ -129,7 +131,7 @@ def _variable_of(op: Op, name: str) -> str:
 
 # -- the text ------------------------------------------------------------------------------------------------------
 def parameters(op: Op, direction: str) -> list[tuple[str, str]]:
-    """(type, name) of each parameter of a kernel, in order. Types have the type variables."""
+    """Return the type and the name of each parameter of a kernel, in order. The types have the type variables."""
     tensors = written(op, direction)
     pairs = [(f"const {_variable_of(op, name)} *", name) for name in read(op, direction)]
     pairs += [(f"{_variable(tensor.dtype)} *", written_name(tensor, direction)) for tensor in tensors]
@@ -174,9 +176,7 @@ class CudaArguments(Arguments):
 
 
 def declaration(op: Op) -> str:
-    """Return the text of the record, with the enumerations of the attributes and the declarations of the structs in
-    memory.
-    """
+    """Return the text of the record, with the enumerations of attributes and the structs in memory in front."""
     names = dict.fromkeys(array.dtype for array in op.cuda.scratch if _is_struct(array))
     structs = [f"{'template <typename A> ' if name.endswith('<A>') else ''}struct {name.replace('<A>', '')};"
                for name in names]
@@ -204,7 +204,7 @@ def _kernel(op: Op, direction: str) -> list[str]:
 
 
 def _values(op: Op, direction: str, record: CudaArguments) -> Iterator[tuple[str, str]]:
-    """(member, value) of what a pass has."""
+    """Yield the name and the value of each member of the record that a pass has."""
     outputs = [out.name for out in op.outputs]
     for name in read(op, direction):
         is_written_in_forward = name in outputs
@@ -224,14 +224,14 @@ def _values(op: Op, direction: str, record: CudaArguments) -> Iterator[tuple[str
 
 
 def _text(text: str) -> str:
-    """Return a text outside of the record, where A has no name."""
+    """Return a text as it is written outside of the record, where A has no name."""
     return re.sub(r"\bA\b", "typename Accumulator<T>::type", text)
 
 
 def signature(op: Op, direction: str, dtypes: dict[str, str]) -> str:
     """Return the parameters of a kernel as ``mx.rtc`` spells them.
 
-    ``dtypes``: type variable -> dtype, ``"A"`` included.
+    ``dtypes`` has the dtype of each type variable, ``"A"`` included.
     """
     spelled = {variable: C_TYPES[dtype] for variable, dtype in dtypes.items()}
     parts = []
@@ -242,14 +242,14 @@ def signature(op: Op, direction: str, dtypes: dict[str, str]) -> str:
 
 
 def table_dtypes(op: Op, dtypes: dict[str, str]) -> dict[str, str]:
-    """Parameter -> the dtype of its array, of those that are tuples of numbers."""
+    """Return the dtype of the array for each parameter that is a tuple of numbers."""
     c_types = {name: c_type for member in members(op) for c_type, name in member.parameters if "*" in c_type}
     return {name: dtypes["A"] if " A " in c_type else "float64" for name, c_type in c_types.items()}
 
 
 # -- what fills it -------------------------------------------------------------------------------------------------
 class Plan(typing.NamedTuple):
-    """What a pass launches, but for the tensors and their requests."""
+    """What a pass launches, except for the tensors and their requests."""
 
     launch: Launch
     steps: tuple[int, ...]   # the argument ``step`` of each launch, which has none if there are no words for steps
@@ -259,7 +259,7 @@ class Plan(typing.NamedTuple):
 
 
 def plan(op: Op, direction: str, attrs: tuple, shapes: dict[str, tuple], dtype: str) -> Plan:
-    """Return the plan of a pass. ``shapes`` has that of every tensor, and ``dtype`` is that of the data."""
+    """Return the plan of a pass. ``shapes`` has the shape of every tensor, and ``dtype`` is that of the data."""
     numbers = _numbers(op, attrs, shapes)
     launch = getattr(op.cuda, direction)(types.SimpleNamespace(**numbers, dtype=dtype))
     arguments = {}
@@ -272,7 +272,7 @@ def plan(op: Op, direction: str, attrs: tuple, shapes: dict[str, tuple], dtype: 
 
 
 def _numbers(op: Op, attrs: tuple, shapes: dict[str, tuple]) -> dict:
-    """Return every number of the record by name. The weights of an attribute are as many as its dimension."""
+    """Return every number of the record by name. An attribute in ``counts`` has a number for each index afterwards."""
     numbers = {**attrs._asdict(), **op.dim_sizes(attrs, shapes)}
     for name, dimension in op.counts.items():
         weights = numbers[name]
@@ -288,7 +288,7 @@ def _numbers(op: Op, attrs: tuple, shapes: dict[str, tuple]) -> dict:
 
 
 def _float64s(array: Array, size: int, dtype: str) -> int:
-    """Return how many float64 have room for an array of scratch memory; at least one."""
+    """Return how many float64 have room for an array of scratch memory. There is at least one."""
     item = {"T": dtype, "A": accumulator(dtype)}.get(array.dtype, array.dtype)
     item_bytes = np.dtype(item).itemsize if item in MEMORY_TYPES else 8 * array.numbers
     return max(1, math.ceil(size * item_bytes / 8))

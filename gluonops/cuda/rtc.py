@@ -54,8 +54,9 @@ DTYPE_NAMES = {number: np.dtype(dtype).name for number, dtype in mx.ndarray.ndar
 class Layout(NamedTuple):
     """Where the kernels of a node find their tensors, and which shapes they do not take.
 
-    ``read``: the indices of what backward reads among head gradients, inputs and outputs. ``written``: the indices of
-    the gradients that the kernel can write among the inputs; ``gradients``: of those that these attributes have.
+    - ``read``: the indices of what backward reads, among the head gradients, inputs and outputs.
+    - ``written``: the indices of the inputs whose gradients the kernel can write.
+    - ``gradients``: the indices of the inputs that have a gradient with these attributes.
     """
     read: tuple[int, ...]
     written: tuple[int, ...]
@@ -67,7 +68,7 @@ class Layout(NamedTuple):
 class BoundOp:
     """An operator with its attributes, a device, and the shapes and dtypes of its inputs.
 
-    It owns what its launches need besides the arrays. A scalar has the shape (1,).
+    It owns what its launches need besides the arrays. The shape of a scalar is (1,) here.
     """
 
     def __init__(self, op: Op, attrs: tuple, context: mx.Context, shapes: tuple[tuple[int, ...], ...],
@@ -77,13 +78,13 @@ class BoundOp:
 
     @staticmethod
     def created(op: Op, attrs: tuple, context: mx.Context, shapes: list[list[int]], dtypes: list[int]) -> BoundOp:
-        """Return the node of what MXNet passes to ``create_operator``."""
+        """Return the bound operator for what MXNet passes to ``create_operator``."""
         return _bound_op(op, attrs, context, tuple(tuple(shape) or (1,) for shape in shapes),
                      tuple(DTYPE_NAMES[number] for number in dtypes))
 
     @staticmethod
     def of(op: Op, attrs: tuple, arrays: list[mx.nd.NDArray]) -> BoundOp:
-        """Return the node of an operator's inputs."""
+        """Return the bound operator for these inputs."""
         return _bound_op(op, attrs, arrays[0].context, tuple(array.shape or (1,) for array in arrays),
                      tuple(array.dtype.__name__ for array in arrays))
 
@@ -99,13 +100,13 @@ class BoundOp:
             may_have_scalars=any(shape in ((), (1,)) for shape in inferred))
 
     def prepared(self, direction: str, requests: tuple[str, ...]) -> Pass:
-        """Return the pass of a direction. ``lock`` is held."""
+        """Return the pass of a direction. The caller holds ``lock``."""
         if (direction, requests) not in self._passes:
             self._passes[direction, requests] = Pass(self, direction, requests)
         return self._passes[direction, requests]
 
     def types(self) -> tuple[tuple[str, str], ...]:
-        """(type variable, dtype) of each type variable, ``"A"`` included."""
+        """Return each type variable with its dtype, ``"A"`` included."""
         variables = self.op.type_vars(self.attrs)
         bound = {variables[arg.name]: dtype for arg, dtype in zip(self.op.inputs, self.dtypes)}
         types = [(variable, bound.get(variable, bound["T"])) for variable in self.op.types]
@@ -126,12 +127,12 @@ def usable(context: mx.Context) -> bool:
 
 
 def export_name(op: Op, direction: str, types: dict[str, str]) -> str:
-    """Return the template instance, as CUDA spells it: ``reorg_forward<float>``."""
+    """Return the name of a template's instance as CUDA spells it, such as ``reorg_forward<float>``."""
     return f"{op.name}_{direction}<{', '.join(C_TYPES[types[variable]] for variable in op.types)}>"
 
 
 def geometry(launch: Launch) -> tuple[Dim3, Dim3]:
-    """Grid and block of a launch. Kernels have loops over what the grid does not reach."""
+    """Return the grid and the block of a launch. Kernels have loops over what the grid does not reach."""
     return (max(1, min(launch.blocks, MAX_BLOCKS)), min(launch.splits, MAX_BLOCKS), 1), (*launch.threads, 1)
 
 
@@ -142,7 +143,7 @@ def type_combinations(op: Op) -> list[dict[str, str]]:
 
 @contextlib.contextmanager
 def same_locale() -> Iterator[None]:
-    """Restore the thread's locale: NVRTC leaves it at C, in which Python does not open UTF-8 files."""
+    """Restore the thread's locale, which NVRTC leaves at C. Python does not open UTF-8 files in that one."""
     try:
         uselocale = ctypes.CDLL(None).uselocale
     except (AttributeError, OSError, TypeError):   # a C library without POSIX locales
@@ -167,7 +168,7 @@ def keep_alive(loaded: object) -> object:
 
 
 def compiled(where: str, files: dict[str, str], exports: tuple[str, ...], fault: str, remedy: str) -> mx.rtc.CudaModule:
-    """Return the module of a source, file -> text.
+    """Return the module of a source, of which ``files`` has the text of each file in order.
 
     Raise an OpError with the compiler's messages and the lines that they name.
     """
@@ -215,9 +216,9 @@ class Start:
 
 
 class Pass:
-    """The launches of one direction of a node. It has everything but the tensors.
+    """The launches of one direction of a bound operator, with everything that they need except the tensors.
 
-    ``requests``: the request of each tensor in :func:`.record.written`.
+    ``requests`` has the request of each tensor in :func:`.record.written`.
     """
 
     def __init__(self, bound_op: BoundOp, direction: str, requests: tuple[str, ...]):
@@ -246,7 +247,7 @@ class Pass:
                         for step in step_arguments]
 
     def __call__(self, read: list[mx.nd.NDArray], written: list[mx.nd.NDArray]) -> None:
-        """Launch. ``lock`` is held, so the steps of two nodes that share memory do not mix."""
+        """Launch the kernel. The caller holds ``lock``, so the steps of two nodes that share memory do not mix."""
         arrays = [*read, *(self._untouched.get(index, array) for index, array in enumerate(written))]
         arrays += [mx.nd.empty((memory,), self._context, "float64") if isinstance(memory, int) else memory
                    for memory in self._scratch]
@@ -259,7 +260,7 @@ class Pass:
 
 @dataclasses.dataclass
 class _Failure:
-    """Why there is no kernel, and when it is tried again. Seconds of ``time.monotonic``."""
+    """Why there is no kernel, and until when no other attempt is made, in seconds of ``time.monotonic``."""
     reason: Exception
     until: float
     pause: float
@@ -267,10 +268,12 @@ class _Failure:
 
 def launch(bound_op: BoundOp, direction: str, requests: tuple[str, ...], read: list[mx.nd.NDArray],
            written: list[mx.nd.NDArray]) -> bool:
-    """Run a kernel on the tensors of :func:`.record.read` and :func:`.record.written`, none empty or a scalar.
+    """Run a kernel on the tensors of :func:`.record.read` and :func:`.record.written`.
 
-    Returns False if there is no kernel, or if it does not compile or start. Then the caller computes with ``mx.nd``.
-    The first time a RuntimeWarning says why. Source that does not compile is not compiled again. A kernel that does not
+    None of them may be empty, or a scalar.
+
+    Return False if there is no kernel, or if it does not compile or start. Then the caller computes with ``mx.nd``. The
+    first time a RuntimeWarning says why. Source that does not compile is not compiled again. A kernel that does not
     start, for lack of memory, say, is tried again after a pause. Raise an OpError if there is no kernel, and MXNet has
     no code for this GPU, so that ``mx.nd`` cannot compute there.
     """
@@ -297,7 +300,7 @@ def launch(bound_op: BoundOp, direction: str, requests: tuple[str, ...], read: l
 
 
 def _failure(error: Exception, before: _Failure | None) -> _Failure:
-    """Return an error, to be remembered for ever if it is the compiler's, else for twice as long as the one before."""
+    """Return what to remember of an error: for ever if the compiler raised it, else twice as long as the one before."""
     pause = min(2 * before.pause, LONGEST_PAUSE) if before else SHORTEST_PAUSE
     if isinstance(error, OpError):
         pause = float("inf")

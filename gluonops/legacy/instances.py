@@ -23,7 +23,7 @@ def register_class(cls: type) -> None:
 
 
 def register(instance: object, args: tuple, kwargs: dict) -> None:
-    """Give a new instance its token; ``args`` and ``kwargs`` are its constructor's arguments."""
+    """Give a new instance its token. ``args`` and ``kwargs`` are the arguments of its constructor."""
     _set_token(instance, uuid.uuid4().hex)
     instance._stored_arguments, arguments = None, (args, kwargs)
     with contextlib.suppress(ValueError, SyntaxError):
@@ -32,7 +32,7 @@ def register(instance: object, args: tuple, kwargs: dict) -> None:
 
 
 def strings(instance: object) -> dict[str, str]:
-    """Return the attributes of its node, by which :func:`find` finds it."""
+    """Return the attributes of an instance's node, by which :func:`find` finds the instance."""
     if _alive.get(instance._token) is not instance:   # a copy, which has the original's token
         _set_token(instance, uuid.uuid4().hex)
         instance._stored_arguments = None
@@ -64,7 +64,9 @@ def _set_token(instance: object, token: str) -> None:
 
 
 def _class(operator: str) -> type:
-    """Return the class of this full name, or else the only class of this name: a script's classes are in ``__main__``.
+    """Return the class with this full name, or else the only one with its last part.
+
+    The modules may differ, because the classes of a script are in ``__main__``.
     """
     last = operator.rpartition(".")[2]
     if operator in _classes:

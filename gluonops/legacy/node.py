@@ -42,10 +42,10 @@ def emit(instance: object, space: ModuleType, inputs: list, named: dict[str, str
 
 
 def _may_be_blocked(space: ModuleType, value: Array) -> bool:
-    """Return whether a value may be in a layout of oneDNN's.
+    """Return whether a value may be in a layout of oneDNN.
 
-    A variable that a graph is bound with is not, and neither is a parameter. Their shapes may have to be inferred from
-    the operator's, which a copy in between would prevent. The inputs of a block may be.
+    The inputs of a block may be. A variable to which a graph is bound is not, and neither is a parameter. Their shapes
+    may have to be inferred from those of the operator, which a copy in between would prevent.
     """
     if space is mx.nd or value.get_children() is not None:
         return True
@@ -56,8 +56,8 @@ def _may_be_blocked(space: ModuleType, value: Array) -> bool:
 def names(instance: object, method: str) -> list[str]:
     """Return what ``list_arguments`` or ``list_outputs`` of an instance returns, validated.
 
-    Raise an OpError if it is not a list of names, or a name occurs twice: MXNet would confuse the two. There may be no
-    input, but there is an output.
+    Raise an OpError if it is not a list of names, or if a name occurs twice, because MXNet would confuse the two. An
+    operator may have no input, but it must have an output.
     """
     returned = getattr(instance, method)()
     valid = isinstance(returned, (list, tuple)) and all(isinstance(name, str) for name in returned)
@@ -170,7 +170,7 @@ class Properties(mx.operator.CustomOpProp):
         return [int(size) for size in shape]
 
     def infer_type(self, in_type: list) -> tuple[list, list, list]:
-        """Return all tensors have the first known type, and float32 if there is no input."""
+        """Give all tensors the first known type, or float32 if there is no input."""
         default = None if in_type else np.float32
         first = next((np.dtype(dtype).type for dtype in in_type if dtype is not None), default)
         return [dtype or first for dtype in in_type], [first] * len(self.instance.list_outputs()), []

@@ -41,8 +41,8 @@ def preload() -> list[str]:
 
     They stay out of the global namespace, so that torch and others find libraries of their own.
 
-    Returns the libraries that were loaded. A library that is in no wheel, or that fails to load, is left to the loader;
-    :func:`missing` says why.
+    Return the libraries that were loaded. A library that is in no wheel, or that fails to load, is left to the loader,
+    and :func:`missing` says why.
     """
     loaded = []
     for library in LIBRARIES if has_cuda_wheel() else ():
@@ -57,9 +57,7 @@ def preload() -> list[str]:
 
 
 def missing() -> dict[str, str]:
-    """Return the libraries that do not load, each with the loader's error: the driver's, and those of MXNet's CUDA
-    wheel.
-    """
+    """Return the libraries of the driver and of MXNet's CUDA wheel that do not load, each with the loader's error."""
     load_errors = {}
     for library in (DRIVER, *LIBRARIES):
         try:
@@ -81,7 +79,7 @@ def in_wheel(library: str) -> pathlib.Path | None:
 
 
 def remedy(load_errors: dict[str, str]) -> str:
-    """Return what a user should do about the libraries that :func:`missing` returned: one to three sentences."""
+    """Return one to three sentences on what a user should do about the libraries that :func:`missing` has returned."""
     needed = [library for library in load_errors if library in LIBRARIES]
     wheels = [LIBRARIES[library] for library in needed if not in_wheel(library)]
     broken = [str(in_wheel(library)) for library in needed if in_wheel(library)]

@@ -19,7 +19,7 @@ from . import cuda_libraries, driver, mxnet_wheel, processor, support
 PACKAGE = pathlib.Path(__file__).parents[1]
 TRIED = "gluonops"   # imported as a user does it, to see whether that works
 FEATURES = ("CUDA", "CUDNN", "MKLDNN", "OPENMP")
-# What an old script computes otherwise with NumPy 2, and what not. docs/old_scripts.md explains it.
+# What an old script computes differently with NumPy 2, and what it does not. docs/old_scripts.md explains it.
 OLD_ARITHMETIC = ("a sum of loss.asscalar() has double precision, as with NumPy 1. A sum of loss.asnumpy()[0] has "
                   "single precision, unless you write float(...) around it")
 NO_AVX = ("This processor has no AVX, which the OpenBLAS in MXNet's wheel needs: mx.nd.dot, batch_dot and linalg, and "
@@ -32,7 +32,7 @@ examiners: list[Callable[[Report], None]] = []
 
 
 class Report(dict):
-    """What :func:`doctor` found. An interactive session shows whether all is well, and not everything again."""
+    """What :func:`doctor` has found. An interactive session only shows whether all is well, because it was printed."""
 
     def __repr__(self) -> str:
         return f"Report(ok={self['ok']})"
@@ -53,7 +53,7 @@ def doctor() -> Report:
 
 
 def examine() -> Report:
-    """Collect the report; never raises."""
+    """Collect the report. It never raises an error."""
     report = Report(ok=True, problems=[], hints=[], path=str(PACKAGE), versions=_versions(), mxnet=None, backends={},
                     backend=None, threads=None, memory=None, processor=processor.examine(), driver=driver.examine(),
                     gpus=[], packages=_example_packages())
@@ -94,14 +94,14 @@ def _version(name: str) -> str | None:
 
 
 def _example_packages() -> dict[str, str | None]:
-    """Installed version, or None, of each requirement that gluonops declares for its examples."""
+    """Return the installed version, or None, of each requirement that gluonops declares for its examples."""
     texts = mxnet_wheel.requirements("gluonops")
     wanted = [text.split(";")[0].strip() for text in texts if re.search(r"extra == ['\"]examples['\"]", text)]
     return {requirement: _version(re.match(r"[\w.-]+", requirement).group()) for requirement in wanted}
 
 
 def explain(error: BaseException) -> str:
-    """One line for an exception of ``import gluonops``: what is wrong, and a remedy if its text has none."""
+    """Return a line for an exception of ``import gluonops``: what is wrong, and a remedy if its text has none."""
     text = " ".join(str(error).split())
     if text.startswith("gluonops"):
         return text
@@ -118,7 +118,7 @@ def explain(error: BaseException) -> str:
 
 
 def _examine_support(report: dict) -> None:
-    """What was never tried, and a wheel of MXNet that the command should write again."""
+    """Report what was never tried, and a wheel of MXNet that the command should write again."""
     numpy = report["versions"]["numpy"]
     if numpy and not support.numpy_was_tried(numpy):
         report["hints"].append(f"NumPy {numpy} was never tried with gluonops, which supports {support.supported()}")
@@ -234,7 +234,7 @@ def _memory_text(memory: dict) -> str:
 
 
 def _processor_texts(processor: dict) -> list[tuple[str, str]]:
-    """Return lines on the instruction sets, who uses which, and what that means for nets in 8 bits."""
+    """Return lines on the instruction sets, on which of them are used, and on what that means for nets in 8 bits."""
     used = ", ".join(f"{name} {level}" for name, level in processor["used"].items() if level)
     instructions = ", ".join(processor["instructions"]) or "instruction sets not known"
     lines = [("processor", f"{processor['name']}: {instructions}")]

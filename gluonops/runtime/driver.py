@@ -52,7 +52,7 @@ def _primary_context(index: int) -> int:
 
 @functools.cache
 def capability(index: int) -> str | None:
-    """Return a GPU's compute capability, such as "9.0", or None without a driver or without that GPU."""
+    """Return a GPU's compute capability, such as "9.0", or None if there is no driver or no such GPU."""
     gpus = examine()["gpus"]
     return gpus[index]["capability"] if index < len(gpus) else None
 
@@ -85,7 +85,7 @@ def _pair(text: str) -> tuple[int, int]:
 
 
 class _Cuda:
-    """``libcuda.so.1``; its errors are raised as OSError."""
+    """The library ``libcuda.so.1``. Its errors are raised as OSError."""
 
     def __init__(self):
         try:

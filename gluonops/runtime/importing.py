@@ -16,7 +16,7 @@ from . import cuda_libraries, support, threads
 def import_mxnet() -> types.ModuleType | None:
     """Import MXNet, with a view of NumPy for itself, and return it. Return None if it is not installed.
 
-    Raises ImportError: NumPy is not supported, or MXNet lacks a CUDA library; the message says what to install.
+    Raise an ImportError if NumPy is not supported, or if MXNet lacks a CUDA library. The message says what to install.
     """
     problem = support.numpy_problem(numpy.__version__)
     if problem:

@@ -1,4 +1,4 @@
-"""Ctrl-C while a script imports ends it with a line, not with a traceback through MXNet.
+"""Lets Ctrl-C end a script that is still importing with one line, and not with a traceback through MXNet.
 
 The imports take some seconds, and a script cannot catch what happens in them: :func:`gluonops.train.run_script` is not
 imported yet.

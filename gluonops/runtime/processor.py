@@ -46,10 +46,10 @@ class _Leaf(ctypes.Structure):
 
 @functools.cache
 def instructions() -> frozenset[str]:
-    """Return the instruction sets of this processor, by Linux's names; none on systems other than Linux.
+    """Return the instruction sets of this processor by Linux's names. On other systems there are none.
 
-    glibc asks the processor itself, which is right in an emulator as well. Before version 2.33 it does not tell, and
-    Linux's list is read.
+    glibc asks the processor itself, which gives the right answer in an emulator as well. glibc before version 2.33 does
+    not tell, so Linux's list is read instead.
     """
     try:
         leaf = getattr(ctypes.CDLL(None), "__x86_get_cpuid_feature_leaf")
@@ -69,8 +69,7 @@ def _listed():
 
 
 def used(program: str) -> str | None:
-    """Return the best of :data:`LEVELS` that MXNet's oneDNN or onnxruntime uses here, or None where the processor is no
-    x86.
+    """Return the best of :data:`LEVELS` that MXNet's oneDNN or onnxruntime uses here, or None without an x86.
 
     The environment variable DNNL_MAX_CPU_ISA limits MXNet.
     """
@@ -87,13 +86,14 @@ def has_bfloat16() -> bool:
 
 
 def saturates(program: str) -> bool:
-    """Return whether sums of 8-bit products saturate in MXNet or onnxruntime here; False where it is not known."""
+    """Return whether sums of 8-bit products saturate in MXNet or onnxruntime here. If it is not known, they do not."""
     return used(program) in SATURATING[program]
 
 
 def examine() -> dict:
-    """Return what the doctor reports: instruction sets, what MXNet and onnxruntime use of them, and where sums
-    saturate.
+    """Return what the doctor reports of the processor.
+
+    That is its instruction sets, which of them MXNet and onnxruntime use, and in which of these two sums saturate.
     """
     return {"name": platform.machine(), "instructions": sorted(instructions()),
             "used": {program: used(program) for program in SATURATING},

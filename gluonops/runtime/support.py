@@ -15,7 +15,7 @@ NO_MXNET = ("gluonops: MXNet is not installed. Run: gluonops install-mxnet (on a
 
 
 def supported() -> str:
-    """Return both ranges, as text."""
+    """Return the supported ranges of Python and NumPy as text."""
     return "Python {}.{} to {}.{}, NumPy {}.{} to {}.{}".format(*PYTHONS[0], *PYTHONS[1], *NUMPYS[0], *NUMPYS[1])
 
 
@@ -51,7 +51,7 @@ def lines() -> list[str]:
 
 
 def python_problem(version: tuple = sys.version_info) -> str:
-    """Return why a Python is not supported, in a line, or empty if it is."""
+    """Return a line that says why a Python is not supported. It is empty if it is supported."""
     if PYTHONS[0] <= tuple(version[:2]) <= PYTHONS[1]:
         return ""
     return "gluonops needs Python {}.{} to {}.{}. This is Python {}.{}.".format(*PYTHONS[0], *PYTHONS[1], *version[:2])
@@ -63,14 +63,14 @@ def numpy_requirement() -> str:
 
 
 def numpy_problem(version: str) -> str:
-    """Return why a NumPy, given by its version, is not supported, in a line, or empty if it is."""
+    """Return a line that says why this version of NumPy is not supported. It is empty if it is supported."""
     if NUMPYS[0] <= _release(version) < (NUMPYS[1][0] + 1, 0):
         return ""
     return f"gluonops: found NumPy {version}, which gluonops does not support. Run: pip install '{numpy_requirement()}'"
 
 
 def numpy_was_tried(version: str) -> bool:
-    """Return whether a NumPy is not newer than the newest that was tried."""
+    """Return whether a version of NumPy is at most the newest that was tried."""
     return _release(version) <= NUMPYS[1]
 
 

@@ -26,9 +26,9 @@ _decision = {"chosen": None, "reason": "gluonops is not imported", "problems": [
 
 @contextlib.contextmanager
 def chosen_environment() -> Iterator[None]:
-    """The environment in which MXNet is imported: what the user has not set is chosen, and taken back afterwards.
+    """Set the environment in which MXNet is imported. What the user has not set is chosen, and removed afterwards.
 
-    It is taken back so that child processes, and libraries imported later, decide for themselves.
+    It is removed so that child processes, and libraries that are imported later, decide for themselves.
     """
     added = _choose()
     os.environ.update(added)
@@ -42,8 +42,9 @@ def chosen_environment() -> Iterator[None]:
 def examine() -> dict:
     """Return how many threads there are and why, as :func:`gluonops.doctor` reports it.
 
-    Returns ``cores``, the physical cores that this process may use; ``chosen``, the number given to MXNet and to the
-    native operators, or None; ``reason``, why that one; ``problems``, what could not be set, as sentences.
+    ``cores`` is the number of physical cores that this process may use. ``chosen`` is the number of threads that MXNet
+    and the native operators were given, or None, and ``reason`` says why. ``problems`` has sentences on what could not
+    be set.
     """
     return {"cores": usable_cores(), **_decision}
 
@@ -86,7 +87,7 @@ def _choose_waiting() -> dict[str, str]:
 
 
 def libgomp_loaded() -> bool:
-    """Return whether the system's libgomp, which MXNet uses, is loaded: it then no longer reads the environment."""
+    """Return whether the system's libgomp, which MXNet uses, is loaded. Then it no longer reads the environment."""
     try:
         with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
             return any(line.rstrip().endswith(f"/{LIBGOMP}") or f"/{LIBGOMP}." in line for line in maps)
@@ -95,7 +96,7 @@ def libgomp_loaded() -> bool:
 
 
 def usable_cores(root: str | os.PathLike = "/") -> int:
-    """Physical cores that this process may use, at least 1.
+    """Return the number of physical cores that this process may use, which is at least 1.
 
     Two hyper-threads of a core count once. The process's affinity mask and the CPU quota of its cgroup (version 1 or
     2, and those above it) are limits. A quota of 2.5 processors is 2 cores, because more threads than that would be
@@ -111,7 +112,7 @@ def usable_cores(root: str | os.PathLike = "/") -> int:
 
 
 def _core(root: pathlib.Path, processor: int) -> str:
-    """Return what the processors of one core have in common; the processor's own number if the system does not say."""
+    """Return what the processors of a core have in common, or the processor's number if the system does not say."""
     siblings = root / f"sys/devices/system/cpu/cpu{processor}/topology/thread_siblings_list"
     return cgroups.text(siblings) or str(processor)
 

@@ -1,5 +1,5 @@
-// Small calls outside of graphs, computed by the thread that asks for them. Compiled by inside.cc. They stay because a
-// small net of dense layers, not hybridized, takes 12 to 18 % longer for one sample without them.
+// Computes small calls outside of graphs in the thread that asks for them. inside.cc includes this file. Direct calls
+// stay because without them a small net of dense layers that is not hybridized takes 12 to 18 % longer for one sample.
 //
 // MXNet hands such a call to a thread of its engine. That takes longer than a small tensor's computation, and far
 // longer where other processes want the processors. torch and onnxruntime compute in the calling thread.
@@ -147,8 +147,8 @@ class Outputs {
 
 }  // namespace
 
-// NOT_NOW: the engine has to do it. The inputs are not computed yet, are large, or lie elsewhere; or the call is
-// recorded.
+// NOT_NOW means that the engine has to compute, because the inputs are not computed yet, are large or lie elsewhere, or
+// because the call is recorded.
 enum Answer { COMPUTED, NOT_NOW, REFUSED };
 
 // An operator with its attributes, parsed.
@@ -157,8 +157,9 @@ class PreparedCall {
     PreparedCall(const Registration &operation, const AnyAttrs &attrs) : operation(operation), attrs(attrs) {}
     PreparedCall(const PreparedCall &) = delete;
 
-    // The outputs for these inputs. Throws a std::runtime_error if the inputs are not valid. Most calls have the inputs
-    // of the one before. Nobody waits for the lock: a forked process may have it from a thread of its parent.
+    // Returns the outputs for these inputs. Throws a std::runtime_error if the inputs are not valid. Most calls have
+    // the inputs of the one before. Nobody waits for the lock: a forked process may have it from a thread of its
+    // parent.
     std::shared_ptr<const Signature> infer(const Signature &inputs)
     {
         const std::unique_lock<std::mutex> hold(lock_, std::try_to_lock);
@@ -236,7 +237,8 @@ class Patience {
     int pause_ = 0, left_ = 0;
 };
 
-// What the pushed function knows. It may run after the call that has pushed it is over; then it reads nothing of it.
+// What the pushed function knows. It may run when the call that has pushed it is over. Then it reads nothing of the
+// call.
 struct Pushed {
     std::atomic<int> owners{2};   // the call and MXNet
     const std::thread::id thread = std::this_thread::get_id();
@@ -305,9 +307,9 @@ void find_engine(void *library)
                  resolve(library, "_ZNK5mxnet7NDArray5Chunk9IsDefaultEv", &is_plain);
 }
 
-// The operator of this library with that name in graphs, and its attributes' names and values, which are parsed here
-// once. nullptr if there is no such operator or a value is not valid: gluonops_call_error() says why.
-// gluonops_forget_call() ends it.
+// Returns the operator of this library that has this name in graphs, with attributes that are parsed here once. Returns
+// nullptr if there is no such operator or a value is not valid, and gluonops_call_error() then says why.
+// gluonops_forget_call() ends the prepared call.
 GLUONOPS_PUBLIC PreparedCall *gluonops_prepare_call(const char *graph_name, int attributes, const char *const *names,
                                                     const char *const *texts)
 {
@@ -328,8 +330,8 @@ GLUONOPS_PUBLIC PreparedCall *gluonops_prepare_call(const char *graph_name, int 
 
 GLUONOPS_PUBLIC void gluonops_forget_call(PreparedCall *call) { delete call; }
 
-// Computes the outputs, new NDArrays, if the inputs are ready; does not wait for them. `tensors` are handles: the
-// inputs, and behind them room for the outputs. Without what find_engine() finds, every answer is NOT_NOW.
+// Computes the outputs, which are new NDArrays, if the inputs are ready. It does not wait for them. `tensors` are
+// handles: the inputs, and behind them room for the outputs. Without what find_engine() finds, every answer is NOT_NOW.
 GLUONOPS_PUBLIC Answer gluonops_call(PreparedCall *call, void **tensors)
 {
     static thread_local Patience patience;
@@ -355,7 +357,7 @@ GLUONOPS_PUBLIC Answer gluonops_call(PreparedCall *call, void **tensors)
     }
 }
 
-// Why the thread's last gluonops_prepare_call() gave nothing, or why the answer to its last call was REFUSED.
+// Returns why the thread's last gluonops_prepare_call() gave nothing, or why the answer to its last call was REFUSED.
 GLUONOPS_PUBLIC const char *gluonops_call_error() { return error_text.c_str(); }
 
 }  // namespace gluonops

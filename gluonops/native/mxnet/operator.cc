@@ -1,4 +1,4 @@
-// What MXNet asks of every operator, answered with the table that is generated from its contract: see operator.h. The
+// Answers what MXNet asks of every operator with the table that is generated from its contract: see operator.h. The
 // generated operators.cc includes this file.
 #include <algorithm>
 #include <string>
@@ -20,7 +20,7 @@ bool are_equal(const KeptTexts &kept, const Texts &texts)
     });
 }
 
-// What a thread has asked of an operator last, and the answers: mostly it asks the same again.
+// What a thread has asked of an operator last, and the answers. It mostly asks the same again.
 struct Memo {
     KeptTexts texts;
     AnyAttrs parsed;
@@ -59,7 +59,7 @@ void assign(const Operator &op, int type, int *existing)
                "Pass another array as out");
 }
 
-// Every tensor's type from those of the inputs.
+// Completes every tensor's type from those of the inputs.
 void complete_types(const Operator &op, const void *attrs, std::vector<int> *inputs, std::vector<int> *outputs)
 {
     check_count(op, "inputs", inputs->size(), op.inputs);
@@ -85,7 +85,7 @@ bool fits(const Operator &op, const void *attrs, const std::vector<int> &ndims, 
     return any && all;
 }
 
-// The first input's number of dimensions, where the other tensors leave just one; else -1.
+// Returns the first input's number of dimensions if the other tensors leave just one, and otherwise -1.
 int only_ndim(const Operator &op, const void *attrs, std::vector<int> ndims, const std::vector<KnownShape> &shapes)
 {
     int only = -1;
@@ -100,7 +100,7 @@ int only_ndim(const Operator &op, const void *attrs, std::vector<int> ndims, con
     return only;
 }
 
-// Every tensor's shape from those that are known, forwards and backwards.
+// Completes every tensor's shape from those that are known, forwards and backwards.
 void complete_shapes(const Operator &op, const void *attrs, PartialShapes *inputs, PartialShapes *outputs)
 {
     check_count(op, "inputs", inputs->size(), op.inputs);
@@ -144,7 +144,7 @@ void refuse_no_elements(const Operator &op, const void *attrs, const View &input
            "Leave such a call out");
 }
 
-// The tensors that lib_api.h hands over.
+// Returns the tensors that lib_api.h hands over.
 std::vector<View> views(const std::vector<MXTensor> &arrays)
 {
     std::vector<View> result;

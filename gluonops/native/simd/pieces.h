@@ -106,7 +106,7 @@ GLUONOPS_INLINE void pack_squares(char *to, int64_t line_step, const char *from,
         memcpy(to + i * line_step, &squares.vectors[i], WIDTH);
 }
 
-// The way back: neighbours along outer are neighbours in `from`, and along lines in `to`.
+// Copies back: neighbours along outer are neighbours in `from`, and neighbours along lines in `to`.
 template <typename Word>
 GLUONOPS_INLINE void unpack_squares(char *to, int64_t outer_step, const char *from, int64_t line_step)
 {

@@ -18,7 +18,7 @@ const int64_t SHORT_BLOCK_BYTES = 4096;   // A block's elements have about so ma
 const int64_t MAX_SHORT_ROWS = 128;       // A block has no more.
 const int64_t SHORT_STREAMING_MIN_BYTES = 32 << 20;   // All tensors together have at least so many.
 
-// Whether this is faster than reducing rows as rows.h or columns.h do: the processor has to permute vectors.
+// Returns whether this is faster than reducing rows as rows.h or columns.h do: the processor has to permute vectors.
 template <typename T>
 GLUONOPS_INLINE bool has_short_rows(const RowSizes &sizes)
 {
@@ -26,7 +26,8 @@ GLUONOPS_INLINE bool has_short_rows(const RowSizes &sizes)
     return permutes && sizes.inner <= 2 && sizes.length > 1 && sizes.length <= MAX_SHORT_LENGTH;
 }
 
-// Whether to write results with streaming stores. They pay where a kernel's tensors do not stay in the caches together.
+// Returns whether to write results with streaming stores. They pay where a kernel's tensors do not stay in the caches
+// together.
 template <typename T>
 GLUONOPS_INLINE bool use_streaming_stores_for_short_rows(const RowSizes &sizes, int64_t tensors)
 {
@@ -108,7 +109,8 @@ class ShortRows {
     // not that another block follows the passes over this one.
     GLUONOPS_INLINE void prefetch_next(const T *x, int64_t i) const { __builtin_prefetch(x + elements + i); }
 
-    // The elements of `x`, which begins at the block: in the type that they are computed in, perhaps in scratch memory.
+    // Returns the elements of `x`, which begins at the block: in the type that they are computed in, perhaps in scratch
+    // memory.
     GLUONOPS_INLINE const A *widened(const T *x) const
     {
         if constexpr (std::is_same<T, A>::value) {

@@ -1,4 +1,4 @@
-"""The attributes of a node in C++: their declarations, and what parses them from the strings of a graph."""
+"""Writes the attributes of a node in C++: their declarations, and what parses them from the strings of a graph."""
 from __future__ import annotations
 
 from typing import NamedTuple
@@ -9,14 +9,14 @@ from .text import listed, quoted
 
 
 class CppAttribute(NamedTuple):
-    """What an attribute is in C++: its type, its default, and its parser of ``native/mxnet/parsing.h``."""
+    """What an attribute is in C++: its type, its default, and its parser from ``native/mxnet/parsing.h``."""
     c_type: str
     default: str
     parser: str
 
 
 def declaration(operator: str, attr: Attr) -> str:
-    """Return the member of an attribute of an operator."""
+    """Return the declaration of an attribute's member."""
     cpp = _cpp_attribute(operator, attr)
     return f"{cpp.c_type} {attr.name}{cpp.default and f' = {cpp.default}'};"
 
@@ -35,7 +35,7 @@ def _cpp_attribute(operator: str, attr: Attr) -> CppAttribute:
                     f"Choice{{{{{listed(map(quoted, kind.words))}}}}}")
     item = kind.kind if isinstance(kind, Optional) else kind
     if type(item) not in _CPP_KINDS:
-        raise ValueError(f"{attr.name}: an attribute of kind {type(kind).__name__} has no form in C++")
+        raise ValueError(f"{attr.name}: an attribute of kind {type(kind).__name__} cannot be written in C++")
     c_type, write, parser = _CPP_KINDS[type(item)]
     default = "" if attr.default is None else write(attr.default)
     if item is kind:

@@ -16,8 +16,9 @@ ARRAYS = {"forward": ("inputs", "outputs"), "backward": ("grads", "inputs", "out
 
 
 def unit(operators: list[Op]) -> str:
-    """Return the text of a ``kernels<i>.cc``: the constants of its operators, some of which have the same, and their
-    files.
+    """Return the text of a ``kernels<i>.cc``, which has the constants of its operators and includes their files.
+
+    A constant that several operators have stands there once.
     """
     numbers = dict.fromkeys(item for op in operators for item in op.constants.items())
     front = f"namespace gluonops {{ {constants(numbers)} }}\n" if numbers else ""
@@ -25,7 +26,7 @@ def unit(operators: list[Op]) -> str:
 
 
 class Kernels:
-    """Writes ``<op>.h`` and ``<op>.cc``. ``has_structs``: whether ``record.inl`` has structs of the operator's own."""
+    """Writes ``<op>.h`` and ``<op>.cc``. ``has_structs`` says whether the operator has a ``record.inl``."""
 
     def __init__(self, op: Op, has_structs: bool):
         self.op = op
@@ -60,8 +61,7 @@ class Kernels:
         return "\n".join([origin, *lines, ""])
 
     def _entry(self, direction: str) -> str:
-        """Return the function of the operator's table that calls the kernel of a pass. ``attrs`` is the struct above.
-        """
+        """Return the signature of the function in the operator's table that calls the kernel of a pass."""
         return f"void {self.op.name}_{direction}({listed(['const void *attrs', *_arrays(direction)])})"
 
     # The source: kernel.cc, the kernels of this instruction set, and in one of the units what calls the best ones.
@@ -80,7 +80,7 @@ class Kernels:
         return self._text([*lines, "#endif", "}  // namespace gluonops"])
 
     def _included(self) -> list[str]:
-        """Return what has the kernels, or the functions that they call."""
+        """Return the lines that include the kernels, or the functions that they call."""
         if self.op.kernels is None:
             return [f'#include "ops/{self.op.name}/kernel.cc"']
         return [f'#include "generated/{self.op.name}.h"', f'#include "ops/{self.op.kernels.file}.h"']
@@ -92,16 +92,16 @@ class Kernels:
         return ["namespace {", f'#include "ops/{self.op.kernels.shared}"', "}  // namespace", ""]
 
     def _per_type(self, line: str) -> list[str]:
-        """Return a line for the C++ type of each dtype of the data. Units for AVX-512 have some of them."""
+        """Return a line for the C++ type of each dtype of the data. Units for AVX-512 have only some of the types."""
         others = [line.format(name) for _, name in self._c_types() if name not in self.avx512]
         return [*map(line.format, self.avx512), *(["#ifndef GLUONOPS_AVX512", *others, "#endif"] if others else [])]
 
     def _c_types(self) -> list[tuple[str, str]]:
-        """(MXNet's label, C++ type) of each dtype of the data."""
+        """Return MXNet's label and the C++ type of each dtype of the data."""
         return [(dtype.upper(), self.record.c_type(dtype)) for dtype in self.op.types["T"]]
 
     def _type_dispatch(self, direction: str) -> list[str]:
-        """Return the function that calls the one for the type of the data."""
+        """Return the function that calls the instance of the template for the type of the data."""
         arguments = listed(["attrs", *ARRAYS[direction]])
         cases = [f"case {label}: return {self.op.name}_{direction}<{name}>({arguments});"
                  for label, name in self._c_types()]
@@ -110,7 +110,7 @@ class Kernels:
 
     # What fills the record.
     def _filling(self) -> list[str]:
-        """Return the function that sets what follows from the attributes and the shapes."""
+        """Return the function that sets the members which follow from the attributes and the shapes."""
         body = [f"{self.args} args = {{}};", *self._sizes()]
         body += [f"args.{attr.name} = {self._attribute(attr)};" for attr in self.record.attributes]
         body += [f"args.{name} = {value};" for name, value in self.derived.items() if value]
@@ -121,7 +121,10 @@ class Kernels:
         return ["template <typename T>", *function(signature, [*body, "return args;"])]
 
     def _sizes(self) -> list[str]:
-        """Return the lines that set the sizes. They depend on the declaration of the shapes that holds, or not."""
+        """Return the lines that set the sizes.
+
+        They ask which declaration of the shapes holds, unless the lines are the same for all of them.
+        """
         op = self.op
         per_rule = [[f"args.{name} = {size_of(op, rule, name)};" for name in op.dims] for rule in op.rules]
         if all(rule == per_rule[0] for rule in per_rule):
@@ -151,8 +154,7 @@ class Kernels:
                 for array, size in self.sizes.items() if array.direction == direction]
 
     def _call(self, direction: str) -> list[str]:
-        """Return the function that fills the arguments of a pass and calls the kernel of the best instruction set here.
-        """
+        """Return the function that fills the record of a pass and calls the kernel of the best instruction set here."""
         name = f"{self.op.name}_{direction}"
         body = ["Workspace memory;", self._accumulator,
                 f"{self.args} args = {self.op.name}_args<T>(attrs, inputs, memory);",
@@ -169,7 +171,7 @@ class Kernels:
                 "#endif", f"{INDENT}GLUONOPS_ISA::{name}(args);", "}"]
 
     def _tensors_of(self, direction: str) -> Iterator[tuple[str, str]]:
-        """(member, value) of the tensors of a pass."""
+        """Yield the member and the value of each tensor of a pass."""
         op, is_forward = self.op, direction == "forward"
         read = [tensor.name for tensor in op.tensors] if is_forward else op.backward
         for i, out in enumerate(op.outputs):

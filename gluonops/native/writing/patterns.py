@@ -17,7 +17,7 @@ class Patterns:
         self.size = SizeTranslator(op)
 
     def lines(self) -> list[str]:
-        """Return the function."""
+        """Return the lines of the function."""
         body = [f"const int {arg.name}_ndim = ndims[{i}];" for i, arg in enumerate(self.op.inputs)
                 if self._reads_ndim(arg.name, first=i == 0)]
         for rule in self.op.rules:

@@ -13,7 +13,7 @@ def quoted(text: str) -> str:
 
 
 def listed(items: Iterable[str]) -> str:
-    """Items separated by commas."""
+    """Return the items, separated by commas."""
     return ", ".join(items)
 
 
@@ -34,7 +34,7 @@ def of_attrs(signature: str, arguments: Iterable[str], body: Iterable[str], stru
 
 
 def itemized(opening: str, items: Iterable[str], closing: str) -> list[str]:
-    """``opening item, item, ... closing``, with one item per line if they do not fit on one line."""
+    """Return ``opening item, item, ... closing``, with one item per line if they do not fit on one line."""
     line = opening + listed(items) + closing
     if len(line) <= WIDTH:
         return [line]

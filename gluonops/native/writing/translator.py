@@ -27,7 +27,7 @@ class Translator(ast.NodeVisitor):
         return self.visit((expression(text) if isinstance(text, str) else text).tree)
 
     def filled(self, text: str) -> str:
-        """Return the C++ expression of a text with the values of the expressions in braces."""
+        """Return the C++ expression for a text in which the values of the expressions in braces are filled in."""
         pieces = [f"value_text({self(part)})" if i % 2 else quoted(part)   # every second one is an expression
                   for i, part in enumerate(PLACEHOLDER.split(text)) if part]
         first, *others = pieces
@@ -99,7 +99,7 @@ class Translator(ast.NodeVisitor):
 
 
 class SizeTranslator(Translator):
-    """Translates to integers that do not overflow. A list of pairs counts as their number."""
+    """Translates to integers that do not overflow. A list of pairs stands for the number of its pairs."""
 
     def visit_Name(self, node: ast.Name) -> str:
         if self.is_a(node, Pairs):

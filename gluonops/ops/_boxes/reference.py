@@ -53,7 +53,7 @@ def row_gradient(F, by: Sequence[Array], box_format: str) -> Array:
 
 
 class Extent(NamedTuple):
-    """Two boxes along one axis. Derivatives are those with respect to the centre and the size of the first box."""
+    """Two boxes along one axis. The derivatives are taken with respect to the centre and the size of the first box."""
     distance: Array   # the distance of the centres, with a sign
     overlap: Array    # its length, below 0 if there is none
     overlap_by_center: Array
@@ -63,7 +63,7 @@ class Extent(NamedTuple):
     hull_by_size: Array
 
     def exchanged(self) -> Extent:
-        """Return the same, with derivatives with respect to the other box."""
+        """Return the same extent with derivatives with respect to the other box."""
         return Extent(-self.distance, self.overlap, -self.overlap_by_center, 1 - self.overlap_by_size, self.hull,
                       -self.hull_by_center, 1 - self.hull_by_size)
 
@@ -86,7 +86,7 @@ def extent(F, side: Side, other: Side) -> Extent:
 
 
 class BoxPair:
-    """Two boxes, the area of their union, to which ``eps`` is added, and their IoU. Shapes broadcast."""
+    """Two boxes whose shapes broadcast, the area of their union, to which ``eps`` is added, and their IoU."""
 
     def __init__(self, F, box: tuple[Side, Side], other: tuple[Side, Side], eps: float):
         self.F, self.box, self.other = F, box, other
@@ -104,7 +104,7 @@ class BoxPair:
         return pair
 
     def gradient(self, by_union: Array, by_hulls: tuple[Array, Array] | None = None) -> list[Array]:
-        """Derivatives of a loss with respect to x, y, width and height of the first box.
+        """Return the derivatives of a loss with respect to x, y, width and height of the first box.
 
         The loss is -IoU plus a term in the area of the union and the sides of the hull. ``by_union`` is its derivative
         by this area, with what -IoU adds, and ``by_hulls`` by these sides.
@@ -131,11 +131,11 @@ class IouLoss:
         self.F, self.pair, self.eps = pair.F, pair, eps
 
     def value(self) -> Array:
-        """Return the loss."""
+        """Return the loss of each pair."""
         return 1 - self.pair.iou
 
     def gradient(self) -> list[Array]:
-        """Derivatives with respect to x, y, width and height of the first box."""
+        """Return the derivatives with respect to x, y, width and height of the first box."""
         return self.pair.gradient(self.pair.iou / self.pair.union)
 
 
@@ -212,7 +212,7 @@ def _divisor(F, down: Side) -> tuple[Array, Array]:
 
 
 def _aspect_angle(F, across: Side, down: Side) -> Array:
-    """arctan(width / height). Without a height it is pi/2 with the sign of the width, and 0 for a point."""
+    """Return arctan(width / height). Without a height it is pi/2 with the sign of the width, and 0 for a point."""
     flat, divisor = _divisor(F, down)
     return F.where(flat, F.sign(across.size) * (math.pi / 2), F.arctan(across.size / divisor))
 

@@ -7,7 +7,7 @@ namespace gluonops::GLUONOPS_ISA {
 
 const int64_t NO_CLASS = -1, IGNORED = -2;
 
-// A label per row. The rows with the label `ignore_label`, if given, do not count.
+// A label for each row. The rows with the label `ignore_label`, if there is one, do not count.
 struct Labels {
     AnyArray array;
     Optional<int64_t> ignore_label;
@@ -17,7 +17,7 @@ struct Labels {
 template <typename Args>
 inline Labels labels_of(const Args &args) { return {args.label, args.ignore_label}; }
 
-// The class that a label names: 0 to classes - 1, NO_CLASS or IGNORED. A double holds every class exactly.
+// Returns the class that a label names: 0 to classes - 1, NO_CLASS or IGNORED. A double holds every class exactly.
 GLUONOPS_INLINE int64_t class_of_value(const Labels &labels, double value, int64_t classes)
 {
     const bool within = value >= 0 && value < double(classes);   // false for NaN
@@ -44,8 +44,8 @@ GLUONOPS_INLINE void typed_classes_of(const Labels &shared_labels, int64_t first
 
 const int64_t MOST_EXACT = 1 << 24;   // float32 holds every whole number up to it
 
-// The classes of labels in float32, by vectors, which are stored whole: loads of single numbers do not wait for them.
-// All classes are exact, and so is the label to ignore.
+// Finds the classes of labels in float32 by vectors. These are stored whole, and loads of single numbers do not wait
+// for them. All classes must be exact in float32, and so must the label to ignore.
 GLUONOPS_INLINE void vectors_of_classes(const Labels &labels, int64_t first_row, int64_t rows, float classes,
                                         int32_t *ids)
 {
@@ -62,7 +62,7 @@ GLUONOPS_INLINE void vectors_of_classes(const Labels &labels, int64_t first_row,
     });
 }
 
-// The classes of neighbouring rows. That takes a few instructions for each of MXNet's usual types of labels.
+// Finds the classes of neighbouring rows, in a few instructions for each of MXNet's usual types of labels.
 template <typename Index>
 GLUONOPS_OUTLINE void classes_of(Labels labels, int64_t first_row, int64_t rows, int64_t classes, Index *ids)
 {
@@ -75,7 +75,7 @@ GLUONOPS_OUTLINE void classes_of(Labels labels, int64_t first_row, int64_t rows,
         ids[i] = Index(class_of(labels, first_row + i, classes));
 }
 
-// The same, where the array has room for whole vectors.
+// Does the same where the array has room for whole vectors.
 template <typename Index>
 GLUONOPS_INLINE void classes_of_block(const Labels &labels, int64_t first_row, int64_t rows, int64_t classes,
                                       Index *ids)

@@ -45,19 +45,19 @@ def ignored_mask(label: Array, ignore_label: int | None) -> Array | None:
 
 
 def label_masks(F, label: Array, data: Array, axis: int, ignore_label: int | None) -> tuple[Array, Array | None]:
-    """:func:`valid_mask` and :func:`ignored_mask`."""
+    """Return the results of :func:`valid_mask` and :func:`ignored_mask`."""
     return valid_mask(F, label, data, axis), ignored_mask(label, ignore_label)
 
 
 def without_ignored(F, values: Array, ignored: Array | None) -> Array:
-    """``values``, with 0 in ignored rows, whatever these hold. ``ignored`` has size 1 along the classes."""
+    """Return ``values`` with 0 in ignored rows, whatever these hold. ``ignored`` has size 1 along the classes."""
     if ignored is None:
         return values
     return F.where(F.broadcast_like(ignored, values), F.zeros_like(values), values)
 
 
 def row_weights(F, rows: Array, valid: Array, ignored: Array | None) -> Array:
-    """Weights in the dtype and shape of ``rows``: 1 for a valid label, 0 for an ignored one, NaN for an invalid one."""
+    """Return 1 for a valid label, 0 for an ignored one and NaN for an invalid one, in shape and dtype of ``rows``."""
     zero = F.zeros_like(F.BlockGrad(rows))
     weights = F.where(valid, zero + 1, zero * float("nan"))
     if ignored is None:
@@ -66,7 +66,7 @@ def row_weights(F, rows: Array, valid: Array, ignored: Array | None) -> Array:
 
 
 def onehot(nd, label: Array, classes: int, axis: int, dtype: str) -> Array:
-    """1 at the label's class along the new axis ``axis``, 0 elsewhere. An invalid label gives a row of zeros."""
+    """Return 1 at the label's class along the new axis ``axis``, and 0 elsewhere. An invalid label gives zeros."""
     axis %= label.ndim + 1
     shape = label.shape[:axis] + (classes,) + label.shape[axis:]
     outer = math.prod(shape[:axis])
@@ -77,7 +77,7 @@ def onehot(nd, label: Array, classes: int, axis: int, dtype: str) -> Array:
 def numbers_along(F, like: Array, numbers: tuple, axis: int) -> Array:
     """Return numbers along an axis, in the shape and dtype of ``like``, without a gradient.
 
-    ``numbers``: as many as the axis of ``like`` is long, or a single one for all.
+    There are as many ``numbers`` as the axis of ``like`` is long, or a single one for all.
     """
     like = F.BlockGrad(like)
     if len(numbers) == 1:

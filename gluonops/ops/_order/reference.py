@@ -7,9 +7,11 @@ def descending(F, keys: Array) -> tuple[Array, Array, Array]:
 
     MXNet's sorts do not keep the order of equal numbers, so these are sorted once more, by their positions.
 
-    ``keys``: (rows, n), float64, without a NaN. Returns ``order``, which number comes at each position of the order,
-    (rows, n), float64; ``rank``, at which position of the order each number comes, (rows, n), float64; ``first``, the
-    position of each row's first number in the whole tensor, (rows, 1), float64.
+    ``keys`` are (rows, n), float64, without a NaN. Three tensors in float64 are returned:
+
+    - ``order``, (rows, n): the number that comes at each position of the order.
+    - ``rank``, (rows, n): the position in the order at which each number comes.
+    - ``first``, (rows, 1): the position of each row's first number in the whole tensor.
     """
     keys = F.BlockGrad(keys)
     position = F.contrib.arange_like(keys)

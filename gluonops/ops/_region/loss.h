@@ -47,7 +47,7 @@ struct Truths {
     template <typename Prediction>
     bool is_at(int64_t t, const Prediction &prediction) const { return is_at(t, prediction.anchor, prediction.cell); }
 
-    // The first box from number `t` on that is at a prediction; `count` if there is none.
+    // Returns the first box from number `t` on that is at a prediction, or `count` if there is none.
     template <typename Prediction>
     int64_t next_at(int64_t t, const Prediction &prediction) const
     {
@@ -125,7 +125,7 @@ struct Predictions : CellCoordinates<T>, AnchorSize<typename Simd<T>::Scalar> {
     }
 };
 
-// The largest IoU of each of a vector of boxes with one of the ground truth.
+// Returns the largest IoU of each of a vector of boxes with one of the ground truth.
 template <typename T, typename V>
 GLUONOPS_INLINE V largest_iou(const Box<V> &box, const MatchedBox *truths, int64_t count)
 {
@@ -220,7 +220,7 @@ struct HeadImage {
     }
 };
 
-// The loss and the parts of an image from its anchors' shares.
+// Computes the loss and the parts of an image from the shares of its anchors.
 template <typename Args>
 void sum_parts(const Args &args, int64_t anchors, int64_t image)
 {
@@ -255,7 +255,7 @@ void head_loss_forward(const Args<T> &args, const Loss &loss)
         sum_parts(args, anchors, image);
 }
 
-// The stored gradients of the images' losses, times the head gradients.
+// Multiplies the stored gradients of the images' losses by the head gradients.
 template <typename Args>
 void head_loss_backward(const Args &args)
 {

@@ -30,7 +30,7 @@ WITH_PARTS = Attr("parts", Bool(), False, "Whether to return the parts of the lo
 
 
 def shapes_of(shape: str) -> dict:
-    """Return the shapes of all tensors. ``shape`` is that of the map."""
+    """Return the shapes of all tensors. ``shape`` is the shape of the map."""
     return {
         "data": shape,
         "truth": f"batch, truths, {len(BOXES.columns)}",
@@ -47,7 +47,7 @@ def kernels(loss: str, shared: str | None = None) -> Kernels:
 
 
 def images(args) -> Launch:
-    """One block per image, or several."""
+    """Return the launch with one block for each image, or with several."""
     predictions = args.anchor_count * args.height * args.width
     splits = max(1, min(math.ceil(predictions / THREADS), MANY_BLOCKS // max(1, args.batch)))
     return Launch(args.batch, splits=splits)

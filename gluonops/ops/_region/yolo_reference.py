@@ -1,7 +1,8 @@
 """The losses of YOLO's heads and their gradients, computed with MXNet's own operators.
 
-``attrs`` are those of ``yolo_loss``. ``shift`` is that of ``gaussian_yolo_loss``: a box's centre lies so many boxes
-down and to the right of the point that the head predicts.
+``attrs`` are those of ``yolo_loss``. ``shift`` is that of ``gaussian_yolo_loss``: the centre of a box lies this many
+times its size down and to the right of the point that the head predicts. With 0.5 the head predicts the left upper
+corner.
 
 Sizes in shapes: B images, T rows of ground truth, A anchors, H rows, W columns, K classes. Pairs of a ground truth and
 a prediction are dense, (B, T, A, H, W). Deltas are minus the gradient, as in Darknet.
@@ -22,7 +23,7 @@ FOCAL_EPS = 1e-15     # AlexeyAB's
 
 
 class Head(NamedTuple):
-    """What the head predicts, and constants of its grid."""
+    """What the head predicts, and the constants of its grid."""
     numbers: list       # x, y, w, h and objectness, each (B, 1, A, H, W), of data
     offsets: list       # x and y in the cell, (B, 1, A, H, W)
     factors: list       # they multiply the anchors' sizes, (B, 1, A, H, W)
@@ -39,7 +40,7 @@ class Head(NamedTuple):
 
 
 class Truths(NamedTuple):
-    """The ground truths, each column (B, T, 1, 1, 1)."""
+    """The ground truths. Each column is (B, T, 1, 1, 1)."""
     x: Array
     y: Array
     w: Array
@@ -106,12 +107,12 @@ def outputs(F, data: Array, head: Head, truths: Truths, matches: Matches, terms:
 
 
 def image_sum(F, values: Array) -> Array:
-    """Return the sum over each image, (B,)."""
+    """Return the sum over each image: (B,)."""
     return F.sum(values, axis=(1, 2, 3, 4))
 
 
 def by_anchor(F, values: Array) -> Array:
-    """(B, 1, A, H, W) as (B, A, 1, H, W)."""
+    """Return an array of shape (B, 1, A, H, W) as (B, A, 1, H, W)."""
     return F.swapaxes(values, dim1=1, dim2=2)
 
 
@@ -130,7 +131,7 @@ def entropy(F, attrs, numbers: Array, target: Array) -> Array:
 
 # -- predictions and ground truths -------------------------------------------------------------------------------------
 def head_of(F, attrs, data: Array, shift: float = 0, softmax: bool = False) -> Head:
-    """Return what a head predicts. ``softmax``: whether the classes have one, else a sigmoid each."""
+    """Return what a head predicts. The classes have a softmax if ``softmax`` is True, and otherwise a sigmoid each."""
     maps = split(F, attrs, data)
     columns, rows, width, height, anchor_w, anchor_h = grid(F, attrs, maps)
     anchor_w, anchor_h = (F.swapaxes(size, dim1=1, dim2=2) for size in (anchor_w, anchor_h))
@@ -161,7 +162,7 @@ def truths_of(F, attrs, truth: Array) -> Truths:
 def matches_of(F, attrs, head: Head, truths: Truths, shift: float = 0, by_prediction: bool = False) -> Matches:
     """Return the matches.
 
-    ``by_prediction``: whether predicted sizes, not those of anchors, decide which anchor fits best.
+    With ``by_prediction`` the predicted sizes, and not those of the anchors, decide which anchor fits best.
     """
     ious = iou(F, head.box, truths[:4])                                             # B, T, A, H, W
     best = F.argmax(ious, axis=1, keepdims=True)
@@ -279,7 +280,7 @@ def _class_counts(F, head, truths, pairs):
 
 
 def _statistics(F, head, truths, matches):
-    """Sums over the matches by cell, (B,) each: the IoU, recall, the probability of the class, and their number."""
+    """Return sums over the matches by cell, (B,) each: IoU, recall, the probability of the class, and their number."""
     by_cell, ious = matches.by_cell, matches.iou
     for axis, cell in zip((4, 3), matches.cell):   # only the values in the cell of each ground truth count
         cell = F.broadcast_like(cell, F.slice_axis(ious, axis=axis, begin=0, end=1))

@@ -6,7 +6,7 @@ from ...backends.emitter import Array
 
 
 def along_axis(F, data: Array, scale: Array, axis: int) -> Array:
-    """``data`` times a vector along ``axis``."""
+    """Return ``data`` times a vector along ``axis``."""
     if axis == -1:
         return F.broadcast_mul(data, scale)
     last = F.swapaxes(data, dim1=axis, dim2=-1)
@@ -14,7 +14,7 @@ def along_axis(F, data: Array, scale: Array, axis: int) -> Array:
 
 
 def functions(mean_or_sum: str) -> tuple[Callable, Callable]:
-    """``forward`` and ``backward`` of an operator: rows are divided by the root of the mean or sum of their squares."""
+    """Return ``forward`` and ``backward`` of the operator that divides by the root of the mean, or sum, of squares."""
 
     def forward(F, attrs, data: Array, scale: Array) -> tuple[Array, Array]:
         """Return the output, and the reciprocal of the root.

@@ -25,7 +25,7 @@ struct SigmoidOf {
     __device__ A cross_entropy(A y) const { return Functions<T>::add_log1p(e, fma(y, below, (1 - y) * above)); }
 };
 
-// The label that is ignored. Without one it is NaN, which no label is equal to.
+// Returns the label that is ignored. Without one it is NaN, which no label is equal to.
 template <typename Args>
 __device__ typename Args::A ignored_label(const Args &args)
 {

@@ -8,7 +8,7 @@ namespace gluonops::GLUONOPS_ISA {
 
 // -- losses -----------------------------------------------------------------------------------------------------------
 
-// Stores what there is of a row. An ignored one counts as a row of zeros, whatever it holds.
+// Stores the outputs of a row. An ignored row counts as a row of zeros, whatever it holds.
 template <typename Loss, typename A>
 GLUONOPS_INLINE void store_loss(const Loss &loss, int64_t row, int64_t class_id, A max, A log_sum, A logit, A sum)
 {
@@ -122,7 +122,7 @@ void class_loss(const Loss &loss)
         class_loss_rows<false>(loss);
 }
 
-// The same with kernels for short rows.
+// Does the same with kernels for short rows.
 template <typename Loss>
 void short_class_loss(const Loss &loss)
 {
@@ -134,7 +134,7 @@ void short_class_loss(const Loss &loss)
 
 // -- gradients --------------------------------------------------------------------------------------------------------
 
-// The numbers of a row. A label that is no class makes the factor NaN.
+// Returns the numbers of a row. A label that is no class makes the factor NaN.
 template <typename Pass, typename T>
 GLUONOPS_INLINE auto row_numbers(const Pass &pass, int64_t row, int64_t class_id, const T *first, int64_t step)
 {

@@ -61,7 +61,7 @@ def summed_rows(args) -> Launch:
 def streamed_rows(args) -> Launch:
     """Return the launch of a kernel that holds nothing of a row.
 
-    Of many rows each has fewer threads, with more elements.
+    If there are many rows, each one has fewer threads, which take more elements.
     """
     rows, classes, inner = sizes(args)
     return launched(rows, streamed_threads(rows, classes, inner), streamed_splits(rows, classes, inner))
@@ -73,7 +73,7 @@ def sizes(args) -> tuple[int, int, int]:
 
 
 def launched(rows: int, threads: int, splits: int = 1, steps: tuple[str, ...] = ()) -> Launch:
-    """Return the launch for rows, so many at a time. Of more, each thread takes several, one after the other."""
+    """Return the launch for rows, so many at a time. If there are more, each thread takes several in turn."""
     return Launch.of_rows(min(rows, MAX_BLOCKS * THREADS // threads), threads, splits, steps)
 
 
@@ -84,7 +84,7 @@ def held_threads(rows: int, classes: int, inner: int) -> int:
 
 
 def streamed_threads(rows: int, classes: int, inner: int) -> int:
-    """Return the same of kernels that hold nothing of a row."""
+    """Return the number of threads for a row in kernels that hold nothing of it."""
     threads = threads_per_row(classes)
     if inner > 1 or not 2 <= threads <= WARP or rows * threads // 2 < MANY_THREADS:
         return held_threads(rows, classes, inner)
@@ -92,30 +92,33 @@ def streamed_threads(rows: int, classes: int, inner: int) -> int:
 
 
 def threads_per_row(classes: int) -> int:
-    """Up to a warp with 8 elements for each thread in a short row, and 16 or 32 in a longer one; else a block."""
+    """Return the number of threads of a row: up to a warp, and a block for a row that a warp cannot hold.
+
+    A thread takes 8 elements of a short row, and 16 or 32 of a longer one.
+    """
     if classes > HELD * WARP:
         return THREADS
     return max(power_of_two(min(classes, 32) / 8), min(WARP, power_of_two(classes / 16)))
 
 
 def threads_of_neighbours(classes: int) -> int:
-    """Return the threads of a row, where many rows are neighbours in memory: those of different rows read contiguous
-    elements.
+    """Return the number of threads of a row where many rows are neighbours in memory.
 
-    With four threads per row, a warp handles eight rows, and reads 32 bytes of float32 per class.
+    The threads of neighbouring rows read neighbouring elements. With four threads per row, a warp handles eight rows,
+    and reads 32 bytes of float32 per class.
     """
     return 1 if classes <= HELD else 4
 
 
 def power_of_two(number: float) -> int:
-    """Return the lowest that is not below the number."""
+    """Return the lowest power of two that is not below the number."""
     return 1 << max(0, math.ceil(number) - 1).bit_length()
 
 
 def held_splits(rows: int, classes: int, inner: int) -> int:
     """Return the number of splits of a row, each of which a block can hold in registers.
 
-    Of many rows that are neighbours in memory no block has a row to itself.
+    Where many rows are neighbours in memory, no block has a row to itself, so there is one split.
     """
     if inner > 1 and rows >= MANY_ROWS:
         return 1
@@ -123,11 +126,14 @@ def held_splits(rows: int, classes: int, inner: int) -> int:
 
 
 def streamed_splits(rows: int, classes: int, inner: int, blocks: int = MAX_BLOCKS) -> int:
-    """Return the number of splits of a row if none of it has to be held: so many that there are ``blocks``."""
+    """Return the number of splits of a row of which nothing has to be held: as many as make ``blocks`` in all."""
     return min(held_splits(rows, classes, inner), max(1, blocks // max(1, rows)))
 
 
 def gathered(direction: str, numbers: int | str = 2, rows: str = "batch * inner") -> tuple[Array, Array]:
-    """Memory of a kernel whose last block of a row adds up what all summed: ``numbers`` of each, a softmax's two."""
+    """Return the memory of a kernel in which the last block of a row adds up the sums of all blocks.
+
+    Each block leaves so many ``numbers``, two for a softmax.
+    """
     return (Array("counts", "uint32", f"{rows} if splits > 1 else 0", direction, kept=True),
             Array("sums", "A", f"{numbers} * splits * {rows} if splits > 1 else 0", direction))

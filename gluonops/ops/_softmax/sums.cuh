@@ -69,7 +69,7 @@ struct SoftmaxSums {
 
     __device__ explicit SoftmaxSums(A scale = 1) : scale(scale), max(lowest<A>()), exponentials(0) {}
 
-    // What turns exponentials relative to a maximum into those relative to this one.
+    // Returns what turns exponentials relative to a maximum into those relative to this one.
     __device__ A factor_from(A other_max) const { return Exponential<T>(max, scale)(other_max); }
     __device__ A log_sum() const { return ExponentialOf<T>::log(exponentials); }
 
@@ -137,8 +137,8 @@ struct SplitSums {
         return sums;
     }
 
-    // The sums of this thread become those of the row, if this is the last block of the row. Whether it is. A loop, as
-    // two copies of reduce_sums need more registers.
+    // Makes the sums of this thread those of the row if this is the last block of the row, and returns whether it is. A
+    // loop, as two copies of reduce_sums need more registers.
     template <typename Sums>
     __device__ bool gather(int64_t row, int split, Sums &sums, const Sums &none) const
     {

@@ -25,7 +25,7 @@ from .contract import OP
 
 
 def abs(data: Array, name: str | None = None) -> Array:   # pylint: disable=redefined-builtin
-    """Absolute value of every element.
+    """Compute the absolute value of every element.
 
     Examples
     --------

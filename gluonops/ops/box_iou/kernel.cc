@@ -39,7 +39,7 @@ struct Boxes {
         return sides_of(box, CENTER);
     }
 
-    // The boxes of rhs from `first` on, one per lane.
+    // Returns the boxes of rhs from `first` on, one per lane.
     template <typename Mask>
     GLUONOPS_INLINE Sides<V> rhs_boxes(int64_t set, int64_t first, Mask mask) const
     {

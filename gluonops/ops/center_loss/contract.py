@@ -8,7 +8,7 @@ SPLIT = 512           # A block has at least so many samples of a class that sev
 
 
 def backward(args) -> Launch:
-    """A block takes a class, or several do where there are few: each has some of the samples.
+    """Return the launch in which a block takes a class, or several blocks share it if there are few classes.
 
     Samples without a class are one more class.
     """

@@ -44,7 +44,7 @@ from .contract import OP
 
 def dice_loss(data: Array, label: Array, ignore_label: int | None = None, smooth: float = 1e-5, squared: bool = True,
               name: str | None = None) -> Array:
-    """1 minus the Dice coefficient of each class of each sample.
+    """Compute 1 minus the Dice coefficient of each class in each sample.
 
     Examples
     --------

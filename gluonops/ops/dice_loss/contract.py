@@ -11,7 +11,7 @@ BLOCKS = 1056           # So many occupy a large GPU.
 
 
 def forward(args) -> Launch:
-    """Some blocks take a sample."""
+    """Return the launch in which some blocks share a sample."""
     return Launch(args.batch, splits=max(1, min(BLOCKS // max(1, args.batch), math.ceil(args.inner / PIXELS_AT_ONCE))))
 
 

@@ -35,7 +35,7 @@ from .contract import OP
 
 def distillation_loss(data: Array, teacher: Array, axis: int = -1, temperature: float = 4.0,
                       name: str | None = None) -> Array:
-    """The divergence of every row of a student from its teacher's, times the square of the temperature.
+    """Compute how far each row of a student is from its teacher's: the divergence times the squared temperature.
 
     Examples
     --------

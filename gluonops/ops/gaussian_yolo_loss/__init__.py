@@ -62,7 +62,7 @@ def gaussian_yolo_loss(data: Array, truth: Array, *, anchors: Sequence, other_an
                        obj_normalizer: float = 1.0, max_delta: float = 0.0, scale_x_y: float = 1.0,
                        point: str = "center", label_smooth_eps: float = 0.0, objectness_smooth: bool = False,
                        parts: bool = False, name: str | None = None) -> Array | tuple:
-    """The loss of one head of Gaussian YOLOv3, per image.
+    """Compute the loss of one head of Gaussian YOLOv3 for each image.
 
     Examples
     --------

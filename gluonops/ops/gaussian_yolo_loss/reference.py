@@ -82,7 +82,7 @@ def _box_errors(F, attrs, options, head, deviations, truths, matches, shift):
 
 
 def _nll(F, error, deviation):
-    """Half of the negative log-likelihood of a number, and its decrease by the mean and the deviation.
+    """Return half of the negative log-likelihood of a number, and its decrease by the mean and the deviation.
 
     It counts by the logarithm of the density, because float16 has no number as small as DENSITY_EPS.
     """

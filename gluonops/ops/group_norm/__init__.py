@@ -50,7 +50,7 @@ from .contract import OP
 
 def group_norm(data: Array, gamma: Array, beta: Array, num_groups: int = 32, eps: float = 1e-5,
                name: str | None = None) -> Array:
-    """The channels of each sample, normalised in groups, scaled and shifted.
+    """Normalise the channels of each sample in groups, scale them and shift them.
 
     Examples
     --------

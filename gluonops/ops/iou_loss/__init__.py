@@ -43,7 +43,7 @@ from .contract import OP
 
 def iou_loss(data: Array, truth: Array, kind: str = "giou", format: str = "corner",   # pylint: disable=redefined-builtin
              name: str | None = None) -> Array:
-    """1 minus the overlap of boxes and their ground truth.
+    """Compute 1 minus the overlap of each box and its ground truth.
 
     Examples
     --------

@@ -8,7 +8,7 @@ namespace {
 
 const int64_t BOX_BYTES = 64;   // moving so many bytes takes as long as a box
 
-// The losses of the boxes from `first` on.
+// Returns the losses of the boxes from `first` on.
 template <int KIND, typename T, typename Mask>
 GLUONOPS_INLINE BoxLoss<typename Simd<T>::Vector> losses_at(const IouLossArgs<T> &args, int64_t first, Mask mask)
 {

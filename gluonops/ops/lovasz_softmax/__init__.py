@@ -58,7 +58,7 @@ from .contract import OP
 def lovasz_softmax(data: Array, label: Array, per_sample: bool = False, present_only: bool = True,
                    ignore_label: int | None = None, class_weight: Sequence[float] | None = None,
                    name: str | None = None) -> Array:
-    """Lovasz extension of 1 minus the Jaccard index, averaged over the classes.
+    """Compute the Lovasz extension of 1 minus the Jaccard index, averaged over the classes.
 
     Examples
     --------

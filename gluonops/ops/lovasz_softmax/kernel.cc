@@ -109,7 +109,7 @@ void write_probabilities(const LovaszSoftmaxArgs<T> &args)
     });
 }
 
-// How many pixels of a selection have a class id, which may be NO_CLASS or IGNORED, the least of all.
+// Returns how many pixels of a selection have a class id, which may be NO_CLASS or IGNORED, the least of all.
 template <typename T>
 int64_t pixels_of(const LovaszSoftmaxArgs<T> &args, int64_t selection, int64_t class_id)
 {
@@ -120,7 +120,8 @@ int64_t pixels_of(const LovaszSoftmaxArgs<T> &args, int64_t selection, int64_t c
     return pixels;
 }
 
-// The weight of each class in the mean: 0 for one that does not count, and NaN if a label is invalid.
+// Computes the weight of each class in the mean, which is 0 for a class that does not count, and NaN if a label is
+// invalid.
 template <typename T>
 void write_shares(const LovaszSoftmaxArgs<T> &args, int64_t selection)
 {
@@ -137,7 +138,7 @@ void write_shares(const LovaszSoftmaxArgs<T> &args, int64_t selection)
         share[c] /= total;
 }
 
-// The errors of a class. Their pixels are offsets from the class's first element.
+// Reads the errors of a class. Their pixels are offsets from the first element of the class.
 template <typename T>
 int64_t read_items(const LovaszSoftmaxArgs<T> &args, int64_t selection, int64_t class_id, ItemOf<T> *to)
 {
@@ -163,7 +164,7 @@ int64_t read_items(const LovaszSoftmaxArgs<T> &args, int64_t selection, int64_t 
     return next - to;
 }
 
-// Where the union is a single pixel, no pixel has the class.
+// Returns the step of a pixel without the class. Where the union is a single pixel, no pixel has the class.
 inline double step_of_others(double common, double joined)
 {
     return joined == 1 ? 1 : common / (joined * (joined - 1));

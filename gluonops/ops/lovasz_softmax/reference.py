@@ -44,7 +44,7 @@ def forward(F, attrs, data: Array, label: Array) -> tuple[Array, ...]:
 
 
 def _by_class(F, values: Array, attrs) -> Array:
-    """(batch, classes, ...) as (selections, classes, pixels)."""
+    """Return an array of shape (batch, classes, ...) as (selections, classes, pixels)."""
     values = F.reshape(values, shape=(0, 0, -1))
     if attrs.per_sample:
         return values
@@ -52,7 +52,7 @@ def _by_class(F, values: Array, attrs) -> Array:
 
 
 def _by_pixel(F, values: Array, attrs) -> Array:
-    """(batch, ...) as (selections, pixels)."""
+    """Return an array of shape (batch, ...) as (selections, pixels)."""
     return F.reshape(values, shape=(0, -1) if attrs.per_sample else (1, -1))
 
 
@@ -65,14 +65,14 @@ def _as_data(F, values: Array, data: Array, attrs) -> Array:
 
 
 def _is_class(F, labels: Array, like: Array) -> Array:
-    """Return whether each pixel has the class's label; float64, the shape of ``like``."""
+    """Return 1 where a pixel has the label of the class, and 0 elsewhere, in float64 and the shape of ``like``."""
     one_pixel = F.cast(F.slice_axis(like, axis=2, begin=0, end=1), dtype="float64")
     classes = F.reshape(F.contrib.arange_like(one_pixel, axis=1), shape=(1, -1, 1))
     return F.broadcast_equal(F.expand_dims(labels, axis=1), classes)
 
 
 def _steps(F, attrs, data: Array, is_class: Array, is_ignored: Array) -> Array:
-    """Return how much each pixel raises the Jaccard loss of the pixels with larger errors; 0 at ignored pixels."""
+    """Return how much each pixel raises the Jaccard loss of the pixels with larger errors. Ignored pixels have 0."""
     p = _by_class(F, F.softmax(F.cast(F.BlockGrad(data), dtype="float64"), axis=1), attrs)
     errors = F.where(is_class, 1 - p, p)
     errors = F.where(errors != errors, F.ones_like(errors) * LARGEST, errors)

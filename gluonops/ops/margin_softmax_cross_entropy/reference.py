@@ -43,7 +43,7 @@ def margin(F, attrs, cosine: Array) -> tuple[Array, Array]:
 
 
 def _additive(F, attrs, cosine, sine):
-    """ArcFace: cos(angle + m2). Beyond pi it is a line."""
+    """Return ArcFace's cos(angle + m2), which is a line beyond pi."""
     cosine_of_m2, sine_of_m2 = math.cos(attrs.m2), math.sin(attrs.m2)
     value = cosine * cosine_of_m2 - sine * sine_of_m2
     slope = cosine / sine * sine_of_m2 + cosine_of_m2
@@ -56,7 +56,7 @@ def _where(F, condition, value, slope, line):
 
 
 def _monotone(F, attrs, cosine, sine):
-    """SphereFace: (-1)^k cos(u) - 2 k from u = k pi to (k + 1) pi."""
+    """Return SphereFace's (-1)^k cos(u) - 2 k, where u is from k pi to (k + 1) pi."""
     half_turns = (F.arccos(cosine) * attrs.m1 + attrs.m2) / math.pi
     k = F.floor(half_turns)
     rest = (half_turns - k) * math.pi
@@ -71,7 +71,7 @@ def _with_gradient(F, attrs, cosine):
 
 
 def _is_label(F, data, labels):
-    """1 at the class of each row's label, 0 elsewhere: float64, in the shape of the data."""
+    """Return 1 at the class of each row's label, and 0 elsewhere, in float64 and the shape of the data."""
     numbers = F.cast(F.zeros_like(data), dtype="int32")   # float16 does not hold every class
     classes = F.BlockGrad(F.contrib.arange_like(numbers, axis=-1))
     return F.broadcast_equal(labels, F.cast(classes, dtype="float64"))

@@ -40,7 +40,7 @@ from .contract import OP
 
 def ohem(data: Array, keep: int | None = None, ratio: float = 0.25, threshold: float | None = None,
          per_sample: bool = False, name: str | None = None) -> Array:
-    """The losses of the hardest examples, and 0 for the others.
+    """Keep the losses of the hardest examples, and set the others to 0.
 
     Examples
     --------

@@ -27,7 +27,10 @@ STEPS = ("DIGIT0", "DIGIT1", "DIGIT2", "DIGIT3", "DIGIT4", "DIGIT5", "KEEP")
 
 
 def forward(args) -> Launch:
-    """A block for each selection, or several. Then each digit is a step, and so is the output."""
+    """Return the launch with a block for each selection, or with several.
+
+    If there are several, each digit of the keys is a step, and so is the output.
+    """
     splits = min(-(-args.length // SPLIT), MOST_BLOCKS // max(1, args.selections))
     if args.length <= ONE_BLOCK or splits < 2:
         return Launch(args.selections)

@@ -84,7 +84,7 @@ class Selection {
         }
     }
 
-    // The threshold does not count here.
+    // Finds the lowest loss that is kept, without regard to the threshold.
     Lowest find_lowest() const
     {
         std::vector<BlockCounts> counts(static_cast<size_t>(blocks));
@@ -119,7 +119,7 @@ class Selection {
         of_digit[0] -= not_counted;
     }
 
-    // The keys that count and have a digit. Their order does not matter.
+    // Returns the keys that count and have a digit. Their order does not matter.
     std::vector<Key> gather(int digit, int64_t size, const BlockCounts *of_blocks) const
     {
         std::vector<Key> keys(static_cast<size_t>(size));
@@ -145,7 +145,7 @@ class Selection {
         return keys;
     }
 
-    // Leaves the keys that are wanted. Returns how many.
+    // Leaves the keys that are wanted in the array, and returns how many there are.
     template <typename IsWanted>
     GLUONOPS_INLINE static int64_t leave(Key *keys, int64_t size, const IsWanted &is_wanted)
     {
@@ -158,7 +158,7 @@ class Selection {
         return left;
     }
 
-    // The `number`-th largest of the keys that have the digit of the lowest one.
+    // Returns the `number`-th largest of the keys that have the digit of the lowest one.
     Lowest lowest_of(std::vector<Key> keys, int64_t number) const
     {
         int64_t size = int64_t(keys.size());
@@ -174,7 +174,7 @@ class Selection {
         return {keys[0], number == size ? args.length : end_of(keys[0], number)};
     }
 
-    // Where the first `number` losses with a key end.
+    // Returns where the first `number` losses with a key end.
     int64_t end_of(Key equal, int64_t number) const
     {
         int64_t end = 0;

@@ -8,7 +8,7 @@
 enum { OWN = 16 };   // A thread holds so many losses.
 
 // The lowest loss that is kept, as far as its digits are known, and how many are kept of those that have these digits.
-// Where all of them are, no other digit has to be found.
+// If all of them are kept, `is_certain` is true, and no other digit has to be determined.
 struct Lowest {
     unsigned long long key;
     int64_t left, is_certain;
@@ -36,7 +36,7 @@ struct Selection {
         end = minimum(start + split_length, args.length);
     }
 
-    // The lowest bit of a digit. The first digit has fewer bits than the others.
+    // Returns the lowest bit of a digit. The first digit has fewer bits than the others.
     __device__ static int shift_of(int digit_index) { return (DIGITS - 1 - digit_index) * DIGIT_BITS; }
 
     // Holds losses first + threadIdx.x, first + threadIdx.x + THREADS, ... Those behind the end do not count.
@@ -73,7 +73,8 @@ struct Selection {
         __syncthreads();   // the losses are counted
     }
 
-    // The lowest loss with one digit more, from the counts of the losses by it. The first thread has the highest bins.
+    // Returns the lowest loss with one digit more, from the counts of the losses by it. The first thread has the
+    // highest bins.
     template <typename N>
     __device__ Lowest with_digit(const Lowest &lowest, int digit_index, const N *bins) const
     {
@@ -108,8 +109,8 @@ struct Selection {
         return next_lowest;
     }
 
-    // The counts of the losses of all blocks by a digit. Each step has counts to add to, those of the step before to
-    // read, and those of the next one to clear.
+    // Returns the counts of the losses of all blocks by a digit. Each step has counts to add to, those of the step
+    // before to read, and those of the next one to clear.
     __device__ unsigned long long *bins_of(int digit_index) const
     {
         return args.bins + (number * BINS_IN_TURN + digit_index % BINS_IN_TURN) * BINS;
@@ -121,7 +122,8 @@ struct Selection {
             bins_of(digit_index)[bin] = 0;
     }
 
-    // The lowest loss, as far as the steps before have counted. Every block finds it; one leaves it for the next step.
+    // Returns the lowest loss, as far as the steps before have counted. Every block finds it; one leaves it for the
+    // next step.
     __device__ Lowest find_lowest(int digit_index) const
     {
         Lowest *const steps = args.lowest + 2 * number;
@@ -150,7 +152,8 @@ struct Selection {
 
     __device__ unsigned *split_bins(int64_t i) const { return args.split_bins + (number * gridDim.y + i) * BINS; }
 
-    // What a block keeps of the losses that are equal to the lowest one: what the splits before it leave.
+    // Returns how many of the losses that are equal to the lowest one a block keeps: those that the splits before it
+    // leave.
     __device__ Lowest lowest_of_split(Lowest lowest) const
     {
         if (lowest.is_certain)
@@ -164,7 +167,7 @@ struct Selection {
         return lowest;
     }
 
-    // The end of those losses of the split that are equal to the lowest one and kept.
+    // Returns the end of those losses of the split that are equal to the lowest one and kept.
     __device__ int64_t end_of_equal(const Lowest &lowest) const
     {
         __shared__ int64_t equal_end;

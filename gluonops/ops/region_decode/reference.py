@@ -30,7 +30,7 @@ def _class_probabilities(F, attrs, maps):
 
 
 def _scaled_exponential(F, logarithm, size):
-    """``exp(logarithm) * size`` as ``root * size * root``.
+    """Return ``exp(logarithm) * size``, computed as ``root * size * root``.
 
     In float16 the product may fit while the exponential does not.
     """

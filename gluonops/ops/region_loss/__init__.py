@@ -83,7 +83,7 @@ def region_loss(data: Array, truth: Array, seen: Array | None = None, *, anchors
                 class_scale: float = 1.0, thresh: float = 0.6, rescore: bool = True, bias_match: bool = True,
                 softmax: bool = True, warmup_images: int = 12800, box_loss: str = "mse", parts: bool = False,
                 name: str | None = None) -> Array | tuple:
-    """The loss of YOLOv2's region layer, per image.
+    """Compute the loss of YOLOv2's region layer for each image.
 
     Examples
     --------

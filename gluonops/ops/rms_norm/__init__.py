@@ -40,7 +40,7 @@ from .contract import OP
 
 
 def rms_norm(data: Array, scale: Array, axis: int = -1, eps: float = 1e-6, name: str | None = None) -> Array:
-    """Rows divided by the root of the mean of their squares, and scaled.
+    """Divide each row by the root of the mean of its squares, and scale it.
 
     Examples
     --------

@@ -33,7 +33,7 @@ from .contract import OP
 
 
 def softmax(data: Array, axis: int = -1, temperature: float = 1.0, name: str | None = None) -> Array:
-    """Probabilities along an axis.
+    """Compute probabilities along an axis.
 
     Examples
     --------

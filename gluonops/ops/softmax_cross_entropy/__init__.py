@@ -47,7 +47,7 @@ from .contract import OP
 def softmax_cross_entropy(data: Array, label: Array, axis: int = -1, ignore_label: int | None = None,
                           smoothing: float = 0.0, sparse_label: bool = True,
                           class_weight: Sequence[float] | None = None, name: str | None = None) -> Array:
-    """Cross-entropy of every row with its label.
+    """Compute the cross-entropy of every row with its label.
 
     Examples
     --------

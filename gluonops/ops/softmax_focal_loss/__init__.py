@@ -37,7 +37,7 @@ from .contract import OP
 def softmax_focal_loss(data: Array, label: Array, axis: int = -1, gamma: float = 2.0,
                        alpha: float | Sequence[float] | None = None, ignore_label: int | None = None,
                        name: str | None = None) -> Array:
-    """Focal loss of every row with its label.
+    """Compute the focal loss of every row with its label.
 
     Examples
     --------

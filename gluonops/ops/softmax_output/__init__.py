@@ -37,7 +37,7 @@ from .contract import OP
 
 def softmax_output(data: Array, label: Array | None = None, axis: int = -1, ignore_label: int | None = None,
                    normalization: str = "null", grad_scale: float = 1.0, name: str | None = None) -> Array:
-    """Softmax with the gradient of the cross-entropy with ``label``, for Module.
+    """Compute a softmax whose gradient is that of the cross-entropy with ``label``, for Module.
 
     For a Symbol the default of ``label`` is the variable ``<name>_label``.
 

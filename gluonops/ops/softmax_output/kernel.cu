@@ -21,7 +21,7 @@ __device__ void count_valid(const SoftmaxOutputArgs<T, L> &args)
     }
 }
 
-// The number that divides the gradient, unless it is 0.
+// Returns the number that divides the gradient, unless it is 0.
 template <typename T, typename L>
 __device__ double divisor(const SoftmaxOutputArgs<T, L> &args)
 {

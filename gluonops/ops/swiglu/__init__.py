@@ -29,7 +29,7 @@ from .contract import OP
 
 
 def swiglu(data: Array, axis: int = -1, name: str | None = None) -> Array:
-    """Swish of the first half along an axis, times the second half.
+    """Compute the swish of the first half along an axis, times the second half.
 
     Examples
     --------

@@ -111,7 +111,7 @@ def yolo_loss(data: Array, truth: Array, *, anchors: Sequence, other_anchors: Se
               max_delta: float = 0.0, scale_x_y: float = 1.0, new_coords: bool = False, label_smooth_eps: float = 0.0,
               objectness_smooth: bool = False, focal_loss: bool = False, parts: bool = False,
               name: str | None = None) -> Array | tuple:
-    """The loss of one head of YOLOv3, YOLOv4 or YOLOv7, per image.
+    """Compute the loss of one head of YOLOv3, YOLOv4 or YOLOv7 for each image.
 
     Examples
     --------
