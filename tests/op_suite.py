@@ -461,10 +461,10 @@ class OpSuite:
             graph = mx.sym.load_json(self.function(*map(mx.sym.var, names), **case.attrs).tojson())
         expected = self.op.infer_shape(self.typed(case), dict(zip(names, case.shapes)))
         assert graph.infer_shape(**dict(zip(names, case.shapes)))[1] == [expected[self.op.outputs[0].name]]
-        found = [shapes for shapes in other_shapes(case.shapes) if self.refuses(case, dict(zip(names, shapes)))]
-        for i in rng.permutation(len(found))[:20]:
+        refused = [shapes for shapes in other_shapes(case.shapes) if self.refuses(case, dict(zip(names, shapes)))]
+        for i in rng.permutation(len(refused))[:20]:
             with pytest.raises(mx.MXNetError):
-                assert not graph.infer_shape(**dict(zip(names, found[i]))), found[i]
+                assert not graph.infer_shape(**dict(zip(names, refused[i]))), refused[i]
 
     def test_builtin_graph_of_nothing(self, case):
         """MXNet infers shapes without elements, or refuses them; some of its operators divide by such a size."""
@@ -492,16 +492,16 @@ class OpSuite:
         has_class_ids = bool(self.op.index_sizes(self.typed(case), {first: case.shapes[0]}))
         if has_class_ids and len(case.shapes[1]) == len(case.shapes[0]):
             pytest.skip("a label that keeps its axis is not what follows from the data alone")
-        known = {f"node_{arg.name}": shape for arg, shape in zip(self.op.inputs, case.shapes)
-                 if arg.name == first or arg.name in self.given}
-        arguments, outputs, _ = self.symbol(case).infer_shape(**known)
+        input_shapes = {f"node_{arg.name}": shape for arg, shape in zip(self.op.inputs, case.shapes)
+                        if arg.name == first or arg.name in self.given}
+        arguments, outputs, _ = self.symbol(case).infer_shape(**input_shapes)
         assert arguments == [tuple(shape) for shape in case.shapes]
         expected = self.oracle(self.typed(case), *[a.astype("float64") for a in self.draw(case, "float64", rng)])
         assert outputs[0] == expected.shape
 
     def test_determined_shapes(self):
-        for known, attrs, everything in self.determined:
-            assert self.op.infer_shape(self.op.parse(attrs), known) == everything
+        for shapes, attrs, everything in self.determined:
+            assert self.op.infer_shape(self.op.parse(attrs), shapes) == everything
 
     def test_type_inference(self, dtype):
         graph = self.symbol(self.cases[0])
@@ -598,7 +598,7 @@ def suite_of(name):
     if str(FOLDER / name) not in sys.path:
         sys.path.append(str(FOLDER / name))
     module = importlib.import_module(f"test_{name}")
-    found = [value for value in vars(module).values()
-             if isinstance(value, type) and issubclass(value, OpSuite) and value.name == name]
-    assert len(found) == 1, f"{module.__file__} has {len(found)} suites of {name}; expected one"
-    return found[0]
+    suites = [value for value in vars(module).values()
+              if isinstance(value, type) and issubclass(value, OpSuite) and value.name == name]
+    assert len(suites) == 1, f"{module.__file__} has {len(suites)} suites of {name}; expected one"
+    return suites[0]

@@ -40,10 +40,10 @@ def test_tab_completion_shows_public_names():
 class TestOperator:
     def test_files(self, name):
         entry = registry.get(name)
-        found = {path.name for path in entry.folder.iterdir() if path.name != "__pycache__"}
+        names = {path.name for path in entry.folder.iterdir() if path.name != "__pycache__"}
         generated = {"kernel.cc", "kernel.cu"} if entry.op.kernels else set()
-        assert found - {"record.inl"} == FILES - set(entry.op.unsupported) - generated
-        assert all((entry.folder / file).stat().st_size for file in found), "an empty file"
+        assert names - {"record.inl"} == FILES - set(entry.op.unsupported) - generated
+        assert all((entry.folder / file).stat().st_size for file in names), "an empty file"
 
     def test_has_a_suite(self, name):
         folder = ROOT / "tests" / "ops" / name
@@ -135,7 +135,7 @@ def modules():
 def arrows():
     """Each module of the package -> those that it imports: anywhere in the file, for type hints and by a string."""
     trees = modules()
-    graph = {module: {known(name, trees) for name in named(module, tree)} - {module, None}
+    graph = {module: {own_name(name, trees) for name in named(module, tree)} - {module, None}
              for module, tree in trees.items()}
     for face, shown in FACES.items():
         graph[face] = {module for module in graph[face] if not module.startswith(shown)}
@@ -155,7 +155,7 @@ def named(module, tree):
             yield from (text.value for text in node.args if isinstance(text, ast.Constant))
 
 
-def known(name, trees):
+def own_name(name, trees):
     """The module of the package that a full name leads to; None if it is another package's."""
     while name:
         for module in (name, f"{name}.__init__"):
@@ -178,11 +178,11 @@ def test_nothing_imports_upward():
 def test_no_module_imports_itself_by_way_of_others():
     graph = arrows()
     for module, imports in graph.items():
-        seen, pending = set(), set(imports)
+        reached, pending = set(), set(imports)
         while pending:
-            seen |= pending
-            pending = {other for name in pending for other in graph[name]} - seen
-        assert module not in seen, f"{module} imports itself by way of others"
+            reached |= pending
+            pending = {other for name in pending for other in graph[name]} - reached
+        assert module not in reached, f"{module} imports itself by way of others"
 
 
 def test_the_package_imports_nothing_that_is_not_installed():
@@ -211,11 +211,11 @@ def words_of_code(path):
     if path.suffix != ".py":
         text = re.sub(r"//[^\n]*|/\*.*?\*/", "", path.read_text(), flags=re.S)
         return set(re.findall(r"[A-Za-z_]\w*", text))
-    found = set()
+    words = set()
     for node in ast.walk(ast.parse(path.read_text())):
-        found |= {getattr(node, field) for field in ("id", "attr", "arg", "value")
+        words |= {getattr(node, field) for field in ("id", "attr", "arg", "value")
                   if isinstance(getattr(node, field, None), str)}
-    return found
+    return words
 
 
 MACHINERY = ("contract", "io", "cuda", "backends", "native")
@@ -250,13 +250,13 @@ COMMON_WORDS = {"abs", "data", "output", "format", "gradient", "label", "max", "
 @pytest.mark.parametrize("path", PRIMITIVES, ids=lambda path: path.name)
 def test_primitives_of_the_kernels_know_no_operator(path):
     """They have neither its name nor that of an attribute, a tensor or a dimension, in code and in comments."""
-    known = set(OPS) | DIMENSIONS
+    words_of_operators = set(OPS) | DIMENSIONS
     for name in OPS:
         op = registry.get(name).op
-        known |= {item.name for item in op.tensors + op.attrs}
+        words_of_operators |= {item.name for item in op.tensors + op.attrs}
     text = path.read_text()
-    found = known.intersection(re.findall(r"[A-Za-z_]\w*", text)) - COMMON_WORDS
-    assert not found
+    used = words_of_operators.intersection(re.findall(r"[A-Za-z_]\w*", text)) - COMMON_WORDS
+    assert not used
     assert not re.findall(r'#include "[^"]*/_', text), "a primitive includes nothing from a family"
 
 

@@ -192,7 +192,7 @@ def _kernel(op: Op, direction: str) -> list[str]:
     bounds = getattr(op.cuda, f"{direction}_bounds")
     call = getattr(op.kernels, direction) if op.kernels else f"{direction}(args)"
     declared = [_text(c_type).replace("*", "*__restrict__ ") + ("" if "*" in c_type else " ") + name
-             for c_type, name in parameters(op, direction)]
+                for c_type, name in parameters(op, direction)]
     record = CudaArguments(op)
     lines = [f"args.{name} = {value};" for name, value in _values(op, direction, record)]
     lines += [f'static_assert(sizeof(*args.{array.name}) <= {8 * array.numbers}, "It needs more numbers in its Array");'

@@ -80,13 +80,13 @@ class BoundOp:
     def created(op: Op, attrs: tuple, context: mx.Context, shapes: list[list[int]], dtypes: list[int]) -> BoundOp:
         """Return the bound operator for what MXNet passes to ``create_operator``."""
         return _bound_op(op, attrs, context, tuple(tuple(shape) or (1,) for shape in shapes),
-                     tuple(DTYPE_NAMES[number] for number in dtypes))
+                         tuple(DTYPE_NAMES[number] for number in dtypes))
 
     @staticmethod
     def of(op: Op, attrs: tuple, arrays: list[mx.nd.NDArray]) -> BoundOp:
         """Return the bound operator for these inputs."""
         return _bound_op(op, attrs, arrays[0].context, tuple(array.shape or (1,) for array in arrays),
-                     tuple(array.dtype.__name__ for array in arrays))
+                         tuple(array.dtype.__name__ for array in arrays))
 
     @functools.cached_property
     def layout(self) -> Layout:

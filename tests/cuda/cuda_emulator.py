@@ -125,10 +125,10 @@ def instances(exports):
     if "<" not in exports[0] or name not in registry.entries():
         return tuple(exports)
     op = registry.get(name).op
-    found = tuple(rtc.export_name(op, direction, types) for types in rtc.type_combinations(op)
+    names = tuple(rtc.export_name(op, direction, types) for types in rtc.type_combinations(op)
                   if {dtype for variable, dtype in types.items() if variable != "T"} <= {"float32"}
                   for direction in ("forward", "backward"))
-    return found if set(exports) <= set(found) else tuple(exports)
+    return names if set(exports) <= set(names) else tuple(exports)
 
 
 class CudaModule:
@@ -176,11 +176,11 @@ class CudaKernel:
             raise EmulatorError(f"{self.name} takes {len(self.types)} arguments and got {len(args)}")
         if not 1 <= math.prod(block_dims) <= self.most_threads or min(grid_dims) < 1 or max(grid_dims[1:]) > 65535:
             raise EmulatorError(f"{self.name} cannot be launched with grid {grid_dims} and block {block_dims}")
-        given = dict(zip(self.names, args))
+        by_name = dict(zip(self.names, args))
         # A later step of a pass goes on with what the steps before it wrote. All other memory that a kernel writes is
         # NaN before.
-        goes_on = given.get("step", 0) > self.last_step
-        self.last_step = given.get("step", math.inf)
+        goes_on = by_name.get("step", 0) > self.last_step
+        self.last_step = by_name.get("step", math.inf)
         keep_alive, arguments = [], (Argument * len(args))()
         for slot, kind, name, value in zip(arguments, self.types, self.names, args):
             if "*" not in kind:
@@ -193,7 +193,7 @@ class CudaKernel:
             if rtc.C_TYPES[value.dtype.__name__] != c_type:
                 raise EmulatorError(f"{self.name} takes {c_type} for {name} and got {value.dtype.__name__}")
             slot.data, slot.bytes = pointer(value), value.size * value.dtype().itemsize
-            request = given.get(f"{name}_request", rtc.REQUESTS["write"])
+            request = by_name.get(f"{name}_request", rtc.REQUESTS["write"])
             if name in self.kept:   # zeros, or what a launch before has left there
                 request = rtc.REQUESTS["add"]
             if goes_on and request == rtc.REQUESTS["write"]:

@@ -189,11 +189,11 @@ class Run:
         self.close(output, expected, self.entry.op.outputs[0].name)
         if np.dtype(self.dtype).kind != "f":
             return [output]
-        found = self.backward(self.request, written)
-        for arg, gradient in zip(self.entry.op.inputs, found):
+        computed = self.backward(self.request, written)
+        for arg, gradient in zip(self.entry.op.inputs, computed):
             if arg.name in gradients:
                 self.close(gradient, gradients[arg.name], arg.name)
-        return written + found
+        return written + computed
 
     def close(self, got, expected, name):
         added = self.request == "add"

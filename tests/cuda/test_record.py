@@ -160,15 +160,15 @@ def test_each_kind_of_member(operator, place, expected, values, expression):
             "steps": ("FIRST", "SECOND"), "forward": lambda args: Launch(1, steps=("SECOND",))}
     run = operator(KINDS, f"{CHOSEN}\nstore(args.output, i, value, args.output_request);", cuda,
                    constants={"TILE": 64}, counts={"weight": "classes"})
-    found = run(DATA, LABEL, label_dtype="int32", place=place, **values)
-    np.testing.assert_array_equal(found, np.full((2, 3), expected))
+    result = run(DATA, LABEL, label_dtype="int32", place=place, **values)
+    np.testing.assert_array_equal(result, np.full((2, 3), expected))
 
 
 def test_sizes_of_groups():
     op = registry.get("softmax").op
     for axis, sizes in ((-1, (6, 4, 1)), (0, (1, 2, 12)), (1, (2, 3, 4))):
-        found = op.dim_sizes(op.parse({"axis": axis}), {"data": (2, 3, 4)})
-        assert tuple(found[name] for name in ("batch", "classes", "inner")) == sizes
+        computed = op.dim_sizes(op.parse({"axis": axis}), {"data": (2, 3, 4)})
+        assert tuple(computed[name] for name in ("batch", "classes", "inner")) == sizes
     op = registry.get("box_iou").op
     assert op.dim_sizes(op.parse({}), {"lhs": (2, 3, 5, 4), "rhs": (2, 3, 7, 4)}) == {
         "sets": 6, "lhs_boxes": 5, "rhs_boxes": 7}

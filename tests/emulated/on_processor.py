@@ -139,8 +139,8 @@ def main():
     for name in parser.parse_args().checks:
         print(f"{name} ...", flush=True)   # an illegal instruction ends the process without another word
         start = time.perf_counter()
-        found = CHECKS[name]()
-        print(f"{name}: {found}; {time.perf_counter() - start:.0f} s", flush=True)
+        result = CHECKS[name]()
+        print(f"{name}: {result}; {time.perf_counter() - start:.0f} s", flush=True)
     print("passed", flush=True)
 
 

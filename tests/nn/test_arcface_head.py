@@ -57,8 +57,8 @@ def through_length(rows, of_unit):
     return (of_unit - along) / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
-def assert_close(found, expected):
-    for ours, theirs in zip(found, expected):
+def assert_close(results, expected):
+    for ours, theirs in zip(results, expected):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
@@ -84,14 +84,14 @@ def test_sampled_classes(rows, classes, sparse_grad, hybridized, rng):
     head.hybridize(hybridized)
     data, label = inputs(rng, rows)
     label = label[:classes].tile(rows // classes)
-    seen, own = set(), set(label.asnumpy().astype(int))
+    drawn, own = set(), set(label.asnumpy().astype(int))
     for _ in range(8):
         loss, gradient = trained(head, data, label)
         chosen = np.flatnonzero(np.abs(gradient).sum(1))
         assert len(chosen) == 6 and own <= set(chosen)
         assert_close((loss, data.grad.asnumpy(), gradient), by_hand(head, data, label, chosen))
-        seen |= set(chosen)
-    assert len(seen) > 8 or classes == 6, "other classes are drawn from pass to pass"
+        drawn |= set(chosen)
+    assert len(drawn) > 8 or classes == 6, "other classes are drawn from pass to pass"
 
 
 @pytest.mark.parametrize("sparse_grad", [False, True])

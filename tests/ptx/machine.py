@@ -181,26 +181,26 @@ class Launch:
 
 def _special(thread: np.ndarray, number: np.ndarray, lane: np.ndarray, grid: tuple, block: tuple) -> dict:
     """The special registers."""
-    found = {"%laneid": lane, "%warpid": thread // WARP, "%lanemask_lt": (1 << lane) - 1,
-             "%lanemask_eq": 1 << lane}
+    registers = {"%laneid": lane, "%warpid": thread // WARP, "%lanemask_lt": (1 << lane) - 1,
+                 "%lanemask_eq": 1 << lane}
     for name, index, sizes in (("tid", thread, block), ("ctaid", number, grid)):
         for axis, size in zip("xyz", sizes):
-            found[f"%{name}.{axis}"] = index % size
-            found[f"%n{name}.{axis}"] = np.full(len(thread), size)
+            registers[f"%{name}.{axis}"] = index % size
+            registers[f"%n{name}.{axis}"] = np.full(len(thread), size)
             index = index // size
-    return {name: values.astype(np.uint32) for name, values in found.items()}
+    return {name: values.astype(np.uint32) for name, values in registers.items()}
 
 
 def _granules(kernel: Kernel) -> dict[str, int]:
     """The smallest element that a kernel accesses in each space."""
-    found = {"global": 16, "shared": 16}
+    smallest = {"global": 16, "shared": 16}
     for instruction in kernel.instructions:
         if instruction.root not in ("ld", "st", "atom", "red") or "param" in instruction.parts:
             continue
-        for space in found:
+        for space in smallest:
             if space in instruction.parts or not {"global", "shared", "local"} & set(instruction.parts):
-                found[space] = min(found[space], SIZES[instruction.type])
-    return found
+                smallest[space] = min(smallest[space], SIZES[instruction.type])
+    return smallest
 
 
 def placed_tables(kernel: Kernel) -> Memory:
@@ -300,15 +300,15 @@ def _effect(kernel: Kernel, instruction: Instruction) -> Callable:
 
 
 def _compute(kernel, instruction):
-    found = operation(instruction)
+    rule = operation(instruction)
     target, *operands = instruction.operands
-    if len(operands) != len(found.operands):
+    if len(operands) != len(rule.operands):
         raise PtxError(f"unknown instruction: {instruction.text}")
-    readers = [reader(kernel, operand, kind) for operand, kind in zip(operands, found.operands)]
+    readers = [reader(kernel, operand, kind) for operand, kind in zip(operands, rule.operands)]
     first, _, second = target.partition("|")   # setp has a second target, for the opposite
 
     def effect(launch, threads):
-        values = found.function(*[read(launch, threads) for read in readers])
+        values = rule.function(*[read(launch, threads) for read in readers])
         launch.write(first, values, threads)
         if second:
             launch.write(second, ~values, threads)
@@ -565,8 +565,11 @@ def _atomic(kernel, instruction):
         memory, before = data.view(DTYPES[kind]), np.zeros(len(everyone), DTYPES[kind])
         for number, place in enumerate(places // size):
             before[number] = old = memory[place]
-            given = [value[number] for value in values]
-            memory[place] = (given[1] if old == given[0] else old) if name == "cas" else ATOMICS[name](old, given[0])
+            first, *others = (value[number] for value in values)
+            if name != "cas":
+                memory[place] = ATOMICS[name](old, first)
+            elif old == first:
+                memory[place] = others[0]
         launch.write(target, before, threads)
     return effect
 
@@ -578,14 +581,14 @@ SHUFFLES = ("bfly", "up", "down", "idx")
 def check_collective(instruction: Instruction) -> None:
     """Raise a PtxError for one that is not known here."""
     parts, operands = instruction.parts, instruction.operands
-    known = (parts[:2] == ["bar", "sync"] and operands == ["0"]
-             or parts[:2] == ["bar", "warp"]
-             or parts[:2] == ["bar", "red"] and parts[2] in ("and", "or", "popc") and operands[1] == "0"
-             or parts[:2] == ["barrier", "sync"] and operands == ["0"]
-             or parts[:2] == ["shfl", "sync"] and parts[2] in SHUFFLES
-             or parts[:2] == ["vote", "sync"] and parts[2] in ("any", "all", "uni", "ballot")
-             or parts[:2] == ["match", "any"] or parts[:2] == ["redux", "sync"] and parts[2] in ATOMICS)
-    if not known:
+    is_known = (parts[:2] == ["bar", "sync"] and operands == ["0"]
+                or parts[:2] == ["bar", "warp"]
+                or parts[:2] == ["bar", "red"] and parts[2] in ("and", "or", "popc") and operands[1] == "0"
+                or parts[:2] == ["barrier", "sync"] and operands == ["0"]
+                or parts[:2] == ["shfl", "sync"] and parts[2] in SHUFFLES
+                or parts[:2] == ["vote", "sync"] and parts[2] in ("any", "all", "uni", "ballot")
+                or parts[:2] == ["match", "any"] or parts[:2] == ["redux", "sync"] and parts[2] in ATOMICS)
+    if not is_known:
         raise PtxError(f"unknown instruction: {instruction.text}")
 
 

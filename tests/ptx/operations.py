@@ -41,10 +41,10 @@ def operation(instruction: Instruction) -> Operation:
     """
     build = _BUILDERS.get(instruction.root)
     is_known = build and instruction.type in DTYPES and _MODIFIERS.issuperset(instruction.parts[1:])
-    found = build(instruction.parts, instruction.type) if is_known else None
-    if found is None:
+    rule = build(instruction.parts, instruction.type) if is_known else None
+    if rule is None:
         raise PtxError(f"unknown instruction: {instruction.text}")
-    return found
+    return rule
 
 
 def is_float(kind: str) -> bool:
@@ -278,10 +278,10 @@ def _ones(values, bits):
 
 
 def _leading_zeros(values, bits):
-    found = np.full(np.shape(values), bits, np.uint32)
+    counts = np.full(np.shape(values), bits, np.uint32)
     for i in range(bits):
-        found = np.where(values >> values.dtype.type(i) & values.dtype.type(1), np.uint32(bits - 1 - i), found)
-    return found
+        counts = np.where(values >> values.dtype.type(i) & values.dtype.type(1), np.uint32(bits - 1 - i), counts)
+    return counts
 
 
 def _reverse(parts, kind):

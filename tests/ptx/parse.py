@@ -116,21 +116,21 @@ def _closing(text: str, start: int) -> int:
 
 
 def _module_variables(text: str) -> dict:
-    found = {}
+    variables = {}
     for statement in text.split(";"):
         match = _VARIABLE.search(" ".join(statement.split()))
         if match:
-            found[match[4]] = _variable(match)
-    return found
+            variables[match[4]] = _variable(match)
+    return variables
 
 
 def _module_tables(text: str) -> dict[str, tuple[int, bytes]]:
     """Table -> (alignment, values). What is given no value is zero."""
-    found = {}
+    tables = {}
     for alignment, name, size, values in _TABLE.findall(text):
-        given = bytes(int(value) for value in values.split(","))
-        found[name] = int(alignment), given.ljust(int(size), b"\0")
-    return found
+        content = bytes(int(value) for value in values.split(","))
+        tables[name] = int(alignment), content.ljust(int(size), b"\0")
+    return tables
 
 
 def _variable(match: re.Match) -> tuple[str, int, int]:
@@ -193,15 +193,15 @@ def _instruction(statement: str) -> Instruction:
 
 def split_operands(text: str) -> list[str]:
     """``%r1, {%r2, %r3}, [%rd1+4]`` as three operands."""
-    found, depth, current = [], 0, ""
+    operands, depth, current = [], 0, ""
     for character in text:
         depth += (character in "{[(") - (character in "}])")
         if character == "," and not depth:
-            found.append(current.strip())
+            operands.append(current.strip())
             current = ""
         else:
             current += character
-    return [*found, current.strip()] if current.strip() else found
+    return [*operands, current.strip()] if current.strip() else operands
 
 
 class _Inliner:
@@ -245,10 +245,10 @@ class _Inliner:
         operands = list(instruction.operands)
         results = split_operands(operands.pop(0).strip("()")) if operands[0].startswith("(") else []
         callee = self.functions[operands[0]]
-        given = split_operands(operands[1].strip("()")) if len(operands) > 1 else []
+        passed = split_operands(operands[1].strip("()")) if len(operands) > 1 else []
         self.calls += 1
         inner = f"{prefix}call{self.calls}_"
-        arguments = {name: prefix + value for (_, name), value in zip(callee.parameters, given)}
+        arguments = {name: prefix + value for (_, name), value in zip(callee.parameters, passed)}
         arguments.update((callee.result, prefix + value) for value in results)
         self.add(callee, inner, arguments, f"{inner}end")
         self._place(["end"], inner)

@@ -202,9 +202,9 @@ class TestFaults:
 
 def computed(text, *values):
     """What an instruction makes of values, one thread each; its operands are not looked at."""
-    found = operation(_instruction(f"{text} %a, %b"))
+    rule = operation(_instruction(f"{text} %a, %b"))
     with np.errstate(all="ignore"):
-        return found.function(*[np.asarray(value).astype(DTYPES[kind]) for value, kind in zip(values, found.operands)])
+        return rule.function(*[np.asarray(value).astype(DTYPES[kind]) for value, kind in zip(values, rule.operands)])
 
 
 @pytest.mark.parametrize("text, values, expected", [

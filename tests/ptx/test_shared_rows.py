@@ -61,8 +61,8 @@ EXPECTED = np.arange(1, 1 + ROWS * BLOCKS * THREADS).reshape(ROWS, BLOCKS, THREA
 
 @pytest.mark.parametrize("seed", [None, *SEEDS])
 def test_the_last_block_finishes_and_the_counts_are_ready_again(seed):
-    found, counts = launched(compiled(), seed, times=2)
-    np.testing.assert_array_equal(found, EXPECTED)
+    sums, counts = launched(compiled(), seed, times=2)
+    np.testing.assert_array_equal(sums, EXPECTED)
     assert not counts.any()
 
 
@@ -84,10 +84,10 @@ def test_a_planted_fault_is_found(fault):
 
     def wrong(seed):
         try:
-            found, counts = launched(ptx, seed, times=2)
+            sums, counts = launched(ptx, seed, times=2)
         except PtxError:
             return True
-        return counts.any() or not np.array_equal(found, EXPECTED)
+        return counts.any() or not np.array_equal(sums, EXPECTED)
 
     assert any(wrong(seed) for seed in SEEDS)
 

@@ -119,9 +119,9 @@ class TestWrite:
             write_stock(pathlib.Path(words[words.index("--dest") + 1]))
 
         monkeypatch.setattr(mxnet_wheel, "_pip", download)
-        found = mxnet_wheel.headers(tmp_path / "headers")
-        assert (found / "include" / "mxnet" / "lib_api.h").read_text() == "a header"
-        assert not (found / "libmxnet.so").exists()
+        folder = mxnet_wheel.headers(tmp_path / "headers")
+        assert (folder / "include" / "mxnet" / "lib_api.h").read_text() == "a header"
+        assert not (folder / "libmxnet.so").exists()
 
 
 class TestInstall:

@@ -32,7 +32,7 @@ def _cpp_attribute(operator: str, attr: Attr) -> CppAttribute:
     if isinstance(kind, Choice):
         enumeration = enumeration_of(operator, attr)
         return CppAttribute(f"{enumeration}::Value", f"{enumeration}::{camel(attr.default)}",
-                    f"Choice{{{{{listed(map(quoted, kind.words))}}}}}")
+                            f"Choice{{{{{listed(map(quoted, kind.words))}}}}}")
     item = kind.kind if isinstance(kind, Optional) else kind
     if type(item) not in _CPP_KINDS:
         raise ValueError(f"{attr.name}: an attribute of kind {type(kind).__name__} cannot be written in C++")
@@ -41,7 +41,7 @@ def _cpp_attribute(operator: str, attr: Attr) -> CppAttribute:
     if item is kind:
         return CppAttribute(c_type, default, parser(item))
     return CppAttribute(c_type if isinstance(item, Pairs) else f"std::optional<{c_type}>", default and f"{{{default}}}",
-                f"OrNone{{{parser(item)}}}")
+                        f"OrNone{{{parser(item)}}}")
 
 
 def _integers(default: int | tuple) -> str:

@@ -60,10 +60,10 @@ class YoloSuite(MapLossSuite):
             arrays = self.draw(case, dtype, rng)
             head = np.ones(1, dtype)
             _, expected = self.expected(case, arrays, head)
-            _, found = self.run(case, arrays, head, backend)
+            _, gradients = self.run(case, arrays, head, backend)
             amplification = self.amplification(self.typed(case), backend, *(array.astype("f8") for array in arrays))
             tolerance = TOLERANCE[dtype] * amplification * max(1, _largest(expected["data"]))
-            np.testing.assert_allclose(found["data"], expected["data"], TOLERANCE[dtype], tolerance)
+            np.testing.assert_allclose(gradients["data"], expected["data"], TOLERANCE[dtype], tolerance)
 
     def test_all_of_darknets_deltas(self):
         for case in self.layers.cases:
