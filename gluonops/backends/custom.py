@@ -133,7 +133,7 @@ class Operator(mx.operator.CustomOp):
 
         arguments = [tensors[name] if name in tensors else placeholder(name, shapes[name.replace("_grad", "")])
                      for name in op.offered_to_backward]
-        # MXNet assumes that all gradients of a library's operator have the first tensor's type.
+        # MXNet assumes that all gradients of an operator in a library have the type of the first tensor.
         all_inputs = {arg.name: wanted.get(arg.name) or ("write", placeholder(op.inputs[0].name, shapes[arg.name]))
                       for arg in op.inputs}
         self._run_native(f"_backward_{op.graph_name}", arguments, all_inputs)
@@ -193,7 +193,7 @@ class Properties(mx.operator.CustomOpProp):
         try:
             self.attrs = _parsed(self.op, tuple(kwargs.items()))
         except errors.OpError as error:
-            # MXNet 1.9.1 crashes on an exception in a constructor: the next call raises it instead.
+            # MXNet 1.9.1 crashes if a constructor raises an exception, so the next call raises it instead.
             self._error = error
 
     def list_arguments(self) -> list[str]:
@@ -207,7 +207,7 @@ class Properties(mx.operator.CustomOpProp):
     def infer_shape(self, in_shape: list[list[int]]) -> tuple[list, list, list]:
         input_shapes = tuple(None if ndim == UNKNOWN else tuple(shape) for shape, ndim in zip(in_shape, asked.ndims))
         shapes = self.op.shapes_of(self.attrs, input_shapes)
-        # A shape that does not follow is empty.
+        # The shape of a tensor is empty if it does not follow.
         return *[[list(shapes.get(tensor.name, ())) for tensor in tensors]
                  for tensors in (self.op.inputs, self.op.outputs)], []
 

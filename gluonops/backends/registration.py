@@ -16,8 +16,8 @@ import mxnet as mx
 
 from ..contract import errors
 
-# Messages about Custom nodes that share an op_type need it: op_type -> the attribute with the operator's name,
-# and the package that must be imported for the nodes to run.
+# For each op_type that several kinds of nodes share: the attribute that has the name of the operator, and the package
+# that must be imported for the nodes to run. Messages about such nodes need both.
 described: dict[str, tuple[str, str]] = {}
 
 
@@ -36,9 +36,9 @@ def _array(handle: ctypes.c_void_p, writable: bool = True, stype: int = 0) -> mx
     return mx.nd.NDArray(handle, writable=writable)
 
 
-# MXNet's C API has -1 for an unknown number of dimensions. Its Python makes an empty list of it, which is a scalar's
-# shape too. So the numbers of dimensions are kept here for ``infer_shape``. In the other direction there is no remedy:
-# MXNet takes an empty shape in the answer for a scalar's.
+# MXNet's C API has -1 for an unknown number of dimensions. Its Python makes an empty list of it, which is also the
+# shape of a scalar. So the numbers of dimensions are kept here for ``infer_shape``. In the other direction there is no
+# remedy: MXNet takes an empty shape in the answer for that of a scalar.
 asked = threading.local()
 _INFER_SHAPE = (ctypes.c_int, ctypes.c_int, ctypes.POINTER(ctypes.c_int),
                 ctypes.POINTER(ctypes.POINTER(mx.base.mx_int)), ctypes.c_void_p)

@@ -73,7 +73,7 @@ class Float(Kind):
 
     def __init__(self, low: float | None = None, above: float | None = None, below: float | None = None):
         self.low, self.above, self.below = low, above, below
-        # Words, a test and a bound.
+        # The words, the test and the value of each bound.
         bounds = ("of at least", operator.ge, low), ("above", operator.gt, above), ("below", operator.lt, below)
         self._bounds = [(test, bound) for _, test, bound in bounds if bound is not None]
         words = " and ".join(f"{words} {bound}" for words, _, bound in bounds if bound is not None)

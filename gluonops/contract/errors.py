@@ -63,10 +63,10 @@ def shortened(text: str, length: int) -> str:
     return text if len(text) <= length else text[:length] + "..."
 
 
-# How MXNet names the call that failed. An error in an op's body is raised in the thread that waits for the result;
-# an error in a property callback is raised in the calling thread.
+# The names by which MXNet's texts refer to the call that has failed. An error in the body of an operator is raised in
+# the thread that waits for the result, and an error in a property's callback is raised in the calling thread.
 _BODY, _PROPERTY = "CustomOpFBFunc", "custom.cc"
-# How MXNet quotes an error of the C++ library: in a list of messages, behind the node's name, or unchanged.
+# MXNet quotes an error of the C++ library in a list of messages, behind the name of the node, or unchanged.
 _QUOTED = re.compile(r"^(?:\s*\[\d+\] |.*?Error in operator .*?: )?gluonops\.([\w.]+): (.*)\. (.*?)\.\s*$",
                      re.MULTILINE)
 _lock = threading.Lock()

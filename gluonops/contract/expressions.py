@@ -19,7 +19,7 @@ _NODES = (ast.Expression, ast.BoolOp, ast.And, ast.Or, ast.UnaryOp, ast.Not, ast
           ast.IsNot, ast.IfExp, ast.Name, ast.Load, ast.Constant, ast.Attribute, ast.Call)
 FUNCTIONS = {"len": len, "floor": math.floor, "is_tuple": lambda value: isinstance(value, tuple), "min": min,
              "max": max, "cos": math.cos, "sin": math.sin}
-# All that an expression sees besides its values.
+# All names that an expression sees besides its values.
 _GLOBALS = {"__builtins__": {}, **FUNCTIONS}
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")   # an expression in a text
 

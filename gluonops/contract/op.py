@@ -48,7 +48,7 @@ from .errors import OpError, quoted
 from .expressions import expression, fill_in
 from .shapes import Shapes, bare_name
 
-# All words that contracts are written with: those of an operator import them from here.
+# All words with which contracts are written. The contracts of operators import them from here.
 __all__ = ["FLOATS", "INTEGERS", "LABELS", "THREADS", "WARP", "Arg", "Array", "Attr", "Becomes", "Bool", "Choice",
            "Cuda", "Float", "Indices", "Int", "IntOrTuple", "Kernels", "Launch", "Number", "Numbers", "Op", "Optional",
            "Out", "Pairs", "Refused", "Shapes", "ValidRows", "each_element", "elements", "rows"]
@@ -71,37 +71,39 @@ class Op:
     family: str    # one of FAMILIES: the table of the operators' index that has it
     inputs: tuple[Arg, ...]
     outputs: tuple[Out, ...]
-    # The shape of each tensor; see :mod:`gluonops.contract.shapes`. Of several, the first whose condition holds counts.
+    # The shape of each tensor; see :mod:`gluonops.contract.shapes`. If there are several, the first one counts whose
+    # condition holds.
     shapes: Shapes | tuple[Shapes, ...]
     cuda: Cuda | None
     attrs: tuple[Attr, ...] = ()
     # The tensors that the gradient reads, in the order in which ``reference.backward`` takes them. ``output_grad`` is
-    # the head gradient; an operator without it ignores the head gradient. The default is the head gradient, the inputs,
-    # and the outputs behind the first.
+    # the head gradient, which an operator without this entry ignores. The default is the head gradient, the inputs, and
+    # the outputs behind the first one.
     backward: tuple[str, ...] = ()
-    # Type variable -> the dtypes that it may have. The default has T, and L if an input is of it.
+    # The dtypes that each type variable may have. The default has T, and L if an input has that type.
     types: dict[str, tuple] = dataclasses.field(default_factory=dict)
     # Combinations of attributes and of numbers of dimensions that are errors.
     refused: tuple[Refused, ...] = ()
-    # Dimension -> what the user can do if its size is not divisible. The default is to pad the input or to choose
-    # another attribute. A declaration in ``shapes`` can have other remedies.
+    # What the user can do if the size of a dimension is not divisible, by the name of the dimension. The default is to
+    # pad the input or to choose another attribute. A declaration in ``shapes`` can have other remedies.
     remedies: dict[str, str] = dataclasses.field(default_factory=dict)
     accumulate_fp32: bool = True   # whether float16 is computed in float32
-    # Attribute -> dimension. The attribute, a :class:`Numbers`, has a number for each index of the dimension, or a
-    # single one for all of them.
+    # The dimension for which an attribute of the kind :class:`Numbers` has its numbers, by the name of the attribute:
+    # one for each index of the dimension, or a single one for all of them.
     counts: dict[str, str] = dataclasses.field(default_factory=dict)
-    # The numbers that follow from others, in this order: name -> expression over attributes, dimensions, constants, and
-    # derived numbers before it. A kernel gets them under these names, real ones in the type that it computes in.
+    # The numbers that follow from others, in this order. Each name has an expression over attributes, dimensions,
+    # constants, and the derived numbers before it. A kernel gets them under these names, and real numbers in the type
+    # in which it computes.
     derived: dict[str, str | Number] = dataclasses.field(default_factory=dict)
     constants: dict[str, int] = dataclasses.field(default_factory=dict)   # the contract and the kernels share them
     scratch: tuple[Array, ...] = ()   # the kernels' memory
     returned: str = "1"   # an expression: how many of the outputs functions and blocks return, from the first on
-    # One of ROLES. A loss is for training only. A loss head outputs predictions, and its gradient is a loss's.
+    # One of ROLES. A loss is for training only. A loss head outputs predictions, and its gradient is that of a loss.
     role: str = "layer"
     inference: Becomes | None = None   # what a loss head becomes in a graph that is exported for inference
     kernels: Kernels | None = None     # None if the operator's folder has them, or if there are none
     unsupported: dict[str, str] = dataclasses.field(default_factory=dict)   # file of the op's folder -> why it has none
-    # The dtypes of the data that have C++ kernels for AVX-512. Others take those for AVX2: see ``native/build.py``.
+    # The dtypes of the data that have C++ kernels for AVX-512. Others use those for AVX2: see ``native/build.py``.
     avx512: tuple[str, ...] = ("float32",)
 
     def __post_init__(self) -> None:

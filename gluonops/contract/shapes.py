@@ -98,7 +98,7 @@ def _dimension(text: str, attributes: list) -> Named | Sized:
         factors[type(tree.op)].insert(0, ast.unparse(tree.right))
         tree = tree.left
     if not isinstance(tree, ast.Name) or len(names) != 1 or tree.id not in names:
-        raise ValueError(f"{text!r}: expected one dimension, times or by attributes")
+        raise ValueError(f"{text!r}: expected one dimension, multiplied or divided by attributes")
     return Named(tree.id, ast.unparse(ast.parse(text, mode="eval")), _product(factors[ast.Mult]),
                  _product(factors[ast.Div]))
 

@@ -32,11 +32,11 @@ class Member(typing.NamedTuple):
     name: str
     parameters: tuple[tuple[str, str], ...]   # (type, name) of the kernel's; types have the type variables
     values: dict[str, str]                    # what the member, or its members, are set to
-    # The value of each parameter, a number or a tuple of floats, from the value in Python.
+    # Returns the value of each parameter, a number or a tuple of floats, from the value in Python.
     arguments: typing.Callable[[typing.Any], tuple]
 
 
-# The type of a member -> the parameters, values and arguments of a :class:`Member`, with {} for its name.
+# The parameters, values and arguments of a :class:`Member` by the type of the member. {} stands for its name.
 _MEMBER_KINDS = {
     "int64_t": ((("int64_t", "{}"),), {"": "{}"}, lambda value: (int(value),)),
     "bool": ((("int64_t", "{}"),), {"": "{} != 0"}, lambda value: (int(value),)),

@@ -39,10 +39,11 @@ Dim3 = tuple[int, int, int]
 REQUESTS = {"null": 0, "write": 1, "inplace": 1, "add": 2}
 MAX_BLOCKS = 65536   # kernels have grid-stride loops
 SMALL = 1 << 17   # float64 of scratch memory, 1 MiB, that a pass keeps to save an allocation for each launch
-# Lambdas are code of the GPU, too. An environment adds -lineinfo for compute-sanitizer, say.
+# With -default-device lambdas are code of the GPU, too. The environment variable adds options, such as -lineinfo for
+# compute-sanitizer.
 OPTIONS = ("--std=c++14", "-default-device", *os.environ.get("GLUONOPS_NVRTC_OPTIONS", "").split())
 
-# CustomOps run in threads of MXNet's. Neither the caches here nor MXNet's tables of modules are thread-safe.
+# CustomOps run in threads of MXNet. Neither the caches here nor MXNet's tables of modules are thread-safe.
 lock = threading.Lock()
 _failed = {}   # (op, dtypes of the inputs, context) whose kernels cannot be compiled or launched -> _Failure
 
@@ -229,7 +230,7 @@ class Pass:
         kernel = _kernel(op.name, direction, types, record.signature(op, direction, dtypes))
 
         self._context, self._loaded = context, False
-        # Index in `written` -> an array that the kernel does not touch. ``mx.rtc`` needs one of the right type.
+        # An array, by the index in `written`, that the kernel does not touch. ``mx.rtc`` needs one of the right type.
         self._untouched = {index: mx.nd.empty((1,), context, dtypes[variables[tensor.name]])
                            for index, (tensor, request) in enumerate(zip(written(op, direction), requests))
                            if request == "null"}

@@ -21,7 +21,7 @@ TEMPORARY = ".tmp"   # the end of a temporary file's name
 MOST_OF_BEGINNING = 512   # bytes
 PAGE = ("a web page that was saved under the name of the file; expected the file itself",
         "Download it again, from the link of the file itself")
-# How files begin that stand for others, what they are, and what to do.
+# The beginnings of files that were saved in place of others, what such files are, and what the user can do.
 NOT_DOWNLOADED = (
     (b"version https://git-lfs.github.com/spec/", "a Git LFS pointer, a text that stands for the file; expected the "
      "file itself", "Run: git lfs pull"),

@@ -71,7 +71,7 @@ class Bar:
         self._values, self._logged = "", time.monotonic()
         self._logs = shown and not (sys.stderr.isatty() or in_notebook())
         bar = bars() if shown and not self._logs else None
-        # unit_scale: a rate has at most five columns, such as 1.23k.
+        # With unit_scale a rate has at most five columns, such as 1.23k.
         self._bar = bar and bar(total=total, initial=done, desc=title, unit=unit, unit_scale=True, bar_format=FORMAT)
 
     def __enter__(self) -> Bar:

@@ -74,7 +74,7 @@ def parts(where: str, path: str | os.PathLike, file: BinaryIO, offset: int,
             raise OpError(where, f"{name}: at byte {offset} there is no next part of the record",
                           "It was cut off: create or copy it again")
         if offset + FRAME.size + length > size:
-            raise OpError(where, f"{name}: {length} bytes from byte {offset} on; the file ends at byte {size}",
+            raise OpError(where, f"{name}: {length} bytes follow byte {offset}, and the file ends at byte {size}",
                           "It was cut off: create or copy it again")
         positions.append((offset + FRAME.size, length))
         expected = () if part in (WHOLE, LAST) else (MIDDLE, LAST)

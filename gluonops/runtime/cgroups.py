@@ -32,7 +32,7 @@ def _limits(mount: pathlib.Path, path: str, read: Read) -> Iterator[float]:
     folder = mount / path.lstrip("/")
     for group in (folder, *folder.parents):
         if group == mount or mount in group.parents:
-            # Its files hold no such number in an emulated system.
+            # In an emulated system the group's files hold no such number.
             with contextlib.suppress(ValueError, ArithmeticError):
                 limit = read(group)
                 yield limit if limit >= 0 else math.inf

@@ -10,7 +10,7 @@ import ctypes
 import pathlib
 import sys
 
-# What libmxnet.so of mxnet-cu117 1.9.1 needs -> the wheel on PyPI that has it. A library comes after those it needs.
+# The wheel on PyPI for each library that libmxnet.so of mxnet-cu117 1.9.1 needs. A library comes after those it needs.
 LIBRARIES = {
     "libcudart.so.11.0": "nvidia-cuda-runtime-cu11",
     "libcublas.so.11": "nvidia-cublas-cu11",

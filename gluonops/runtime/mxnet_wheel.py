@@ -151,7 +151,7 @@ def _written(variant: str, wheel: str | None, folder: pathlib.Path, machine: str
 def _downloaded(distribution: str, machine: str) -> Iterator[pathlib.Path]:
     with tempfile.TemporaryDirectory() as folder:
         print(f"Downloading {distribution} {STOCK}", file=sys.stderr)
-        # Three equal signs: not our own wheel, if it lies where pip looks.
+        # Three equal signs keep pip from taking our own wheel, if that lies where pip looks.
         _pip("download", "--no-deps", "--only-binary", ":all:", "--platform", f"manylinux2014_{machine}",
              "--dest", folder, f"{distribution}==={STOCK}")
         original, = pathlib.Path(folder).glob("*.whl")

@@ -30,7 +30,7 @@ PACKAGES = ("mxnet", "gluoncv")
 IS_NUMPY_2 = hasattr(numpy, "trapezoid")
 # Functions of finance, which are in numpy-financial since NumPy 1.20. MXNet reads the names and calls none of them.
 FINANCE = ("mirr", "npv", "pmt", "ppmt", "pv", "rate")
-# (old text, new text) in the source of a module, where a function has to do something else in its middle.
+# The old and the new text in the source of a module in which a function has to do something else in its middle.
 # A size that is a number or an array of NumPy is compared with (): an empty array was false until NumPy 2.2.
 _SIZES = [("if size == ():", "if isinstance(size, tuple) and size == ():")]
 _BATCHES = [("if batch_shape == ():", "if isinstance(batch_shape, tuple) and batch_shape == ():")]
@@ -325,8 +325,9 @@ def _repair_sums(kind: type) -> None:
 
 
 # -- scalars -----------------------------------------------------------------------------------------------
-# The arithmetic of a number of NumPy with one of Python. NumPy 1 took Python's as a number of these types; NumPy 2
-# takes it as one of the other's type: 2.0 ** 24 + numpy.float32(1) is 16777217.0, then 16777216.0.
+# The arithmetic of a number of NumPy with one of Python. NumPy 1 took Python's number as one of these types. NumPy 2
+# takes it as one of the other's type. So 2.0 ** 24 + numpy.float32(1) is 16777217.0 with NumPy 1, and 16777216.0 with
+# NumPy 2.
 OF_PYTHON = {bool: numpy.bool_, int: numpy.int64, float: numpy.float64, complex: numpy.complex128}
 BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift")
 COMPARISONS = ("lt", "le", "eq", "ne", "gt", "ge")

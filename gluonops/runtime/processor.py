@@ -14,7 +14,8 @@ import platform
 from . import cgroups
 
 CPU_INFO = pathlib.Path("/proc/cpuinfo")
-# Names of x86's instruction sets as Linux has them: where CPUID says so, as (leaf of glibc's table, register, bit).
+# x86's instruction sets by Linux's names, with the place where CPUID reports them: the leaf of glibc's table, the
+# register and the bit.
 BITS = {
     "sse4_1": (0, 2, 19), "fma": (0, 2, 12), "avx": (0, 2, 28), "f16c": (0, 2, 29), "avx2": (1, 1, 5),
     "avx512f": (1, 1, 16), "avx512dq": (1, 1, 17), "avx512bw": (1, 1, 30), "avx512vl": (1, 1, 31),
@@ -26,7 +27,7 @@ AVX512 = frozenset({"avx512f", "avx512dq", "avx512bw", "avx512vl"})
 LIMIT = "DNNL_MAX_CPU_ISA"   # MXNet's oneDNN 2.4 uses no more than it says, and does not know ONEDNN_MAX_CPU_ISA.
 LIMITS = ("SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX512_CORE")   # its values that limit what is told apart here
 BFLOAT16 = frozenset({"avx512_bf16", "amx_bf16"})
-# What programs tell apart, the best last: its name, what it needs, and the limits that forbid it.
+# The levels that programs tell apart, the best one last. Each has a name, what it needs, and the limits that forbid it.
 LEVELS = (
     ("SSE4.1", {"sse4_1"}, ()),
     ("AVX", {"avx"}, LIMITS[:1]),

@@ -15,8 +15,9 @@ SWITCH = "GLUONOPS_TUNE_THREADS"
 COUNTS = ("OMP_NUM_THREADS", "MXNET_OMP_MAX_THREADS")
 # libgomp takes each of them as the user's decision about waiting.
 WAITING = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
-# Turns of a loop for which a thread of OpenMP spins before it sleeps. The default is so many that, on a busy machine, a
-# waiting thread uses up the time of the thread it waits for. With 1000, calls of 0.05 ms would wait for a sleeping one.
+# The turns of a loop for which a thread of OpenMP spins before it sleeps. OpenMP's default is so many that, on a busy
+# machine, a waiting thread uses up the time of the thread for which it waits. With 1000, calls of 0.05 ms would wait
+# for a thread that sleeps.
 SPIN_COUNT = 10000
 LIBGOMP = "libgomp.so.1"
 
@@ -70,7 +71,7 @@ def _choose_count() -> dict[str, str]:
         return {}
     _decision["chosen"] = usable_cores()
     _decision["reason"] = "the physical cores that this process may use"
-    # A libgomp that is loaded has read OMP_NUM_THREADS already. MXNet then takes the other one to its own threads.
+    # A libgomp that is loaded has read OMP_NUM_THREADS already. MXNet then takes the other variable for its threads.
     name = "MXNET_OMP_MAX_THREADS" if libgomp_loaded() else "OMP_NUM_THREADS"
     return {name: str(_decision["chosen"])}
 

@@ -91,9 +91,9 @@ inline void rms_rows_backward(const Args<T> &args, bool streaming)
             });
             const A factor = dot * rstd * rstd * args.share;
             write_row(args.data_grad + row * length, length, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-                const auto h = load(grad_out + i, mask), values = load(x + i, mask);
-                store(sums + i, load(sums + i, mask) + h * values * rstd, mask);
-                return (h * load(scale + i, mask) - values * factor) * rstd;
+                const auto grad = load(grad_out + i, mask), values = load(x + i, mask);
+                store(sums + i, load(sums + i, mask) + grad * values * rstd, mask);
+                return (grad * load(scale + i, mask) - values * factor) * rstd;
             });
         }
     });

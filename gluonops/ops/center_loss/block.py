@@ -172,7 +172,7 @@ def accumulated_gradient(block: mx.gluon.Block, name: str, **options) -> Accumul
 def _sum_over_workers(trainer: mx.gluon.Trainer, name: str, total: mx.nd.NDArray) -> None:
     """Replace ``total`` by its sum over the workers of a distributed trainer."""
     if not trainer._kv_initialized:
-        raise OpError("Trainer", "it has not made a step yet; expected one, which opens its kvstore",
+        raise OpError("Trainer", "it has not made a step yet; expected one, because the first step opens its kvstore",
                       "Call trainer.step(batch_size) first")
     kvstore = trainer._kvstore
     if kvstore is None or "dist" not in kvstore.type:

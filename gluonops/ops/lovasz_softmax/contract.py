@@ -28,7 +28,7 @@ OP = Op(
         Array("counts", "int64", "batch * (classes + 2)", "forward"),   # how many pixels a sample has with a class id
         # How the softmax of each pixel is computed.
         Array("maxima", "A", "batch * inner", "forward"), Array("inverse_sums", "A", "batch * inner", "forward"),
-        # Each selection and class has one.
+        # Each selection and each class has one.
         Array("shares", "float64", "selections * classes", "forward"),
         Array("losses", "float64", "selections * classes", "forward"),
         Array("items", "ErrorItem<A>", "2 * threads * samples * inner", "forward"),   # two arrays for each thread

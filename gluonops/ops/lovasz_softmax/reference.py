@@ -14,7 +14,7 @@ IGNORED = -1.0   # is sorted behind all errors
 
 
 def forward(F, attrs, data: Array, label: Array) -> tuple[Array, ...]:
-    # max refuses what has no elements, of which MXNet's reshape would die.
+    # max refuses tensors without elements, on which MXNet's reshape would end the process.
     labels = exact(F, label, F.max(first_class(F, data, 1), axis=1))
     valid, ignored = label_masks(F, labels, data, 1, attrs.ignore_label)
     if ignored is None:

@@ -62,7 +62,7 @@ class SoftmaxCELoss(LabelledLoss, function=_softmax_cross_entropy):
         if not self._weighted_mean:
             return F.mean(loss, axis=self._batch_axis, exclude=True)
         weights = F.reshape_like(self._row_weights(F, pred, label), F.BlockGrad(loss))
-        # The mean weight of a row; 1 where no row counts, and the loss is 0.
+        # This is the mean weight of a row, or 1 where no row counts and the loss is 0.
         mean_weight = F.mean(weights)
         mean_weight = F.where(mean_weight > 0, mean_weight, F.ones_like(mean_weight))
         return F.broadcast_div(F.mean(loss, axis=self._batch_axis, exclude=True), mean_weight)
