@@ -1,5 +1,6 @@
 // float16 in software. It is only a storage type: every kernel computes in float. Conversions round to nearest even,
-// and keep infinities, NaN and subnormal numbers. Where the processor has instructions for them, vectors.h uses these.
+// and preserve infinities, NaN and subnormal numbers. Where the processor has instructions for them, vectors.h uses
+// these.
 #pragma once
 
 #include <stdint.h>
