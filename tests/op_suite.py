@@ -97,14 +97,17 @@ class OpSuite:
         return oracles.get(self.name).backward(attrs, head, *inputs)
 
     def scalar(self, attrs, head, *inputs):
-        """What the gradient differentiates: sum(head * output) unless the op ignores the head gradient."""
+        """Return what the gradient differentiates: sum(head * output) unless the op ignores the head gradient."""
         oracle = oracles.get(self.name)
         if hasattr(oracle, "objective"):
             return oracle.objective(attrs, head, *inputs)
         return (head * self.oracle(attrs, *inputs)).sum()
 
     def amplification(self, attrs, backend, *inputs):
-        """How many times larger than 1 the numbers are whose differences make the gradient: rounding grows as much."""
+        """Return how many times larger than 1 the numbers are whose differences make the gradient.
+
+        Rounding errors grow by as much.
+        """
         return 1.0
 
     def output_amplification(self, attrs, *inputs):
@@ -114,7 +117,7 @@ class OpSuite:
     # -- helpers ---------------------------------------------------------------------------------------------
     @classmethod
     def axes(cls, name):
-        """What the tests vary; a backend only where it has a kernel."""
+        """Return what the tests vary; a backend only where it has a kernel."""
         op = registry.get(cls.name).op
         kernels = {"native": "kernel.cc", "cuda": "kernel.cu"}
         return {"case": cls.cases, "dtype": op.types["T"], "row": cls.table, "error": cls.errors,
@@ -589,12 +592,12 @@ def other_shapes(shapes):
 
 
 def largest_finite(array):
-    """The largest number of an array, at least 1."""
+    """Return the largest number of an array, at least 1."""
     return array[np.isfinite(array)].max(initial=1.0)
 
 
 def suite_of(name):
-    """The suite of an operator, from ``ops/<name>/test_<name>.py``: as pytest imports it, by its basename."""
+    """Return the suite of an operator, from ``ops/<name>/test_<name>.py``: as pytest imports it, by its basename."""
     if str(FOLDER / name) not in sys.path:
         sys.path.append(str(FOLDER / name))
     module = importlib.import_module(f"test_{name}")

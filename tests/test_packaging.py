@@ -29,7 +29,7 @@ print(json.dumps({"gluonops": gluonops.__file__, "models": gluonops.models.__fil
 
 
 def copy_of_repository(target):
-    """The sources, without what was built, installed or put out."""
+    """Return the sources, without what was built, installed or put out."""
     def skipped(folder, names):
         return [name for name in names if name in {".git", "build", "dist", "out", "__pycache__", ".hypothesis"}
                 or name.startswith(".venv") or name.endswith((".egg-info", "_cache"))

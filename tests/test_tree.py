@@ -124,7 +124,7 @@ FACES = {"gluonops.export.__init__": "gluonops.deploy."}
 
 @functools.cache
 def modules():
-    """Every module of the package, by its full name: its path and its syntax tree."""
+    """Return every module of the package, by its full name: its path and its syntax tree."""
     paths = [*PACKAGE.rglob("*.py"), *(ROOT / "models").rglob("*.py")]
     names = [("gluonops", *path.relative_to(ROOT if path.is_relative_to(ROOT / "models") else PACKAGE).parts)
              for path in paths]
@@ -133,7 +133,7 @@ def modules():
 
 @functools.cache
 def arrows():
-    """Each module of the package -> those that it imports: anywhere in the file, for type hints and by a string."""
+    """Return the modules that each module of the package imports, anywhere, for type hints or by a string."""
     trees = modules()
     graph = {module: {own_name(name, trees) for name in named(module, tree)} - {module, None}
              for module, tree in trees.items()}
@@ -143,7 +143,7 @@ def arrows():
 
 
 def named(module, tree):
-    """The full names that a module imports."""
+    """Yield the full names that a module imports."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -156,7 +156,7 @@ def named(module, tree):
 
 
 def own_name(name, trees):
-    """The module of the package that a full name leads to; None if it is another package's."""
+    """Return the module of the package that a full name leads to, or None if it is another package's."""
     while name:
         for module in (name, f"{name}.__init__"):
             if module in trees:
@@ -198,7 +198,7 @@ GENERAL = {"axis", "batch", "centers", "channels", "eps", "features", "format", 
 
 
 def names_of_operators():
-    """The names of operators, of their attributes and of their dimensions."""
+    """Return the names of operators, of their attributes and of their dimensions."""
     ops = [registry.get(name).op for name in OPS]
     attributes = {attr.name for op in ops for attr in op.attrs}
     terms = {term for op in ops for rule in op.rules for pattern in rule.patterns.values() for term in pattern}
@@ -207,7 +207,7 @@ def names_of_operators():
 
 
 def words_of_code(path):
-    """The identifiers of a file, and in Python its strings; not what comments and docstrings say."""
+    """Return the identifiers of a file, and in Python its strings; not what comments and docstrings say."""
     if path.suffix != ".py":
         text = re.sub(r"//[^\n]*|/\*.*?\*/", "", path.read_text(), flags=re.S)
         return set(re.findall(r"[A-Za-z_]\w*", text))
@@ -325,7 +325,7 @@ def functions(body, owner=""):
 
 
 def without_hints(node):
-    """The arguments without a type hint, and "return" for the result; ``*args`` and ``**kwargs`` need none."""
+    """Return the arguments without a type hint, and "return" for the result; ``*args`` and ``**kwargs`` need none."""
     arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
     missing = [argument.arg for argument in arguments if argument.annotation is None]
     if node.returns is None and node.name != "__init__":

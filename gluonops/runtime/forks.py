@@ -1,11 +1,11 @@
 """Fork a process that uses MXNet: finish MXNet's work first.
 
 ``os.fork``, ``multiprocessing`` with its usual method, a ``DataLoader`` with workers and, before Python 3.10,
-``subprocess`` fork. MXNet stops its threads for that while the thread that forks holds Python's lock, and this has three
-faults. MXNet waits for ever for a ``CustomOp`` that is still computing, and for one that it is just removing, because
-both need Python's lock. It loses one that has not begun, and then waits for it. And if an operator has failed whose
-result nobody has read yet, its error leaves MXNet where nothing can catch it, and the process is aborted. All of them
-need work that is not finished, and here it is finished before MXNet is asked to stop.
+``subprocess`` fork. MXNet stops its threads for that while the thread that forks holds Python's lock, and this has
+three faults. MXNet waits for ever for a ``CustomOp`` that is still computing, and for one that it is just removing,
+because both need Python's lock. It loses a ``CustomOp`` that has not begun, and then waits for it. And if an operator
+has failed whose result nobody has read yet, its error leaves MXNet where nothing can catch it, and the process is
+aborted. Each fault needs work that is not finished, so this work is finished before MXNet is asked to stop.
 """
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def finish_work() -> None:
                            "result, which is not valid. Call mx.nd.waitall() before the fork, to get the error where "
                            f"it can be caught. It says: {error}") from error
     finally:
-        known_to_mxnet = list(mx.operator._registry.ref_holder.values())   # functions make CustomOps, the rest are such
-        if any(not isinstance(held, types.FunctionType) for held in known_to_mxnet):
+        held_by_mxnet = list(mx.operator._registry.ref_holder.values())   # functions make CustomOps, the rest are such
+        if any(not isinstance(held, types.FunctionType) for held in held_by_mxnet):
             _wait_for_removal()
 
 
 def _wait_for_removal() -> None:
-    """Wait until MXNet's threads sleep. After its last operator a thread may still call Python, to remove a CustomOp."""
+    """Wait until MXNet's threads sleep. After its last operator a thread may still remove a CustomOp, in Python."""
     idle = 0
     for _ in range(MOST_LOOKS):
         time.sleep(STEP)
@@ -60,7 +60,10 @@ def _wait_for_removal() -> None:
 
 
 def _another_thread_runs() -> bool:
-    """Whether a thread of this process but the caller's has, or waits for, a processor. False where Linux is not."""
+    """Return whether a thread of this process but the caller's has, or waits for, a processor.
+
+    On systems other than Linux the answer is always False.
+    """
     for folder in pathlib.Path("/proc/self/task").glob("*"):
         try:
             state = (folder / "stat").read_text("utf-8", "replace").rpartition(") ")[2][:1]

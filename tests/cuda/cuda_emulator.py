@@ -60,7 +60,7 @@ def translate(source):
 
 
 def program(source, exports):
-    """The C++ program: the header, the kernels in a namespace, and a table of them."""
+    """Return the C++ program: the header, the kernels in a namespace, and a table of them."""
     entries = "\n".join(f'    emulator::Entry<{name}>::named("{name}"),' for name in exports)
     return f"""#include "{HERE / 'emulator.h'}"
 namespace device {{
@@ -79,7 +79,7 @@ const int emulator::kernel_count = {len(exports)};
 
 
 def compiler():
-    """The command of a C++ compiler; a test is skipped where there is none."""
+    """Return the command of a C++ compiler; a test is skipped where there is none."""
     try:
         return build.find_compiler()
     except build.BuildError as error:
@@ -87,7 +87,7 @@ def compiler():
 
 
 def compiled(command, text):
-    """The file that this command makes of a program: made once by all processes that share the cache."""
+    """Return the file that this command makes of a program: made once by all processes that share the cache."""
     everything = [command, text, [(HERE / name).read_text() for name in ("emulator.h", "emulator.cc", "fiber.h")]]
     name = hashlib.sha256(repr(everything).encode()).hexdigest()[:24]
     path, part = cache / name, cache / f"{name}.part"
@@ -107,7 +107,7 @@ def compiled(command, text):
 
 @functools.cache
 def library(source, exports):
-    """The compiled program, loaded."""
+    """Return the compiled program, loaded."""
     command = [*compiler(), *FLAGS, *(["-fsanitize=address"] if ADDRESSES else [])]
     runtime = compiled([*command, "-c"], f'#include "{HERE / "emulator.cc"}"')
     path = compiled([*command, COUNTED, "-shared", "-Wl,--as-needed", str(runtime)], program(source, exports))
@@ -117,7 +117,7 @@ def library(source, exports):
 
 
 def instances(exports):
-    """Every instance of the kernels of ``exports`` whose labels are float32: an operator is compiled once.
+    """Return every instance of the kernels of ``exports`` whose labels are float32: an operator is compiled once.
 
     Instances for other labels are compiled when a test needs them.
     """
@@ -210,7 +210,7 @@ class CudaKernel:
 
 
 def kept_memory(kernel):
-    """The names of the memory that a kernel finds as the launch before has left it."""
+    """Return the names of the memory that a kernel finds as the launch before has left it."""
     entry = registry.entries().get(kernel.rsplit("_", 1)[0])
     return {array.name for array in entry.op.cuda.scratch if array.kept} if entry else set()
 
@@ -226,7 +226,7 @@ class Start:
 
 
 def pointer(array):
-    """The address of an NDArray's elements, after all pending reads and writes."""
+    """Return the address of an NDArray's elements, after all pending reads and writes."""
     array.wait_to_read()
     mx.base.check_call(mx.base._LIB.MXNDArrayWaitToWrite(array.handle))
     data = ctypes.c_void_p()

@@ -129,7 +129,7 @@ def slow(case):
 
 
 def repeats(case):
-    """Whether another operator or other attributes have the same rows every day."""
+    """Return whether another operator or other attributes have the same rows every day."""
     shape = case.shapes[0]
     return len(case.attrs) > 1 and shape not in DAILY_ROWS and shape in [row for row, _ in ROWS]
 
@@ -141,7 +141,7 @@ def emulated(monkeypatch):
 
 
 def view(values, offset):
-    """An NDArray that starts `offset` elements into its memory."""
+    """Return an NDArray that starts `offset` elements into its memory."""
     whole = mx.nd.zeros((values.size + offset,), dtype=values.dtype)
     part = whole[offset:].reshape(values.shape)
     part[:] = mx.nd.array(values, dtype=values.dtype)

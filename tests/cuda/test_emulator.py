@@ -208,7 +208,7 @@ class TestRefused:
 
 
 def planted(old, new):
-    """A CudaModule whose source has a bug."""
+    """Return a CudaModule whose source has a bug."""
     class Planted(CudaModule):
         def __init__(self, source, options=(), exports=()):
             assert re.search(old, source), f"the source no longer has {old}"
@@ -230,7 +230,7 @@ class Switchable(CudaModule):
 
 
 def leaving_out(pattern):
-    """The module without the barrier that is a pattern's group."""
+    """Return the module without the barrier that is a pattern's group."""
     class Without(Switchable):
         def __init__(self, source, options=(), exports=()):
             match = re.search(pattern, source)

@@ -455,7 +455,7 @@ class TestInNets:
     shape = (4, 8, 4, 4)
 
     def train(self, hybridize):
-        """The gradients of a net with two of our layers after a step."""
+        """Return the gradients of a net with two of our layers after a step."""
         mx.random.seed(1)
         net = mx.gluon.nn.HybridSequential(prefix="net_")
         # The width is given: to find it, gluon records all warnings for itself, those of other threads included.
@@ -490,7 +490,7 @@ class TestInNets:
                 np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
 
     def fit(self):
-        """The parameters after two epochs of Module with our loss head."""
+        """Return the parameters after two epochs of Module with our loss head."""
         net = mx.sym.FullyConnected(gops.ops.abs(mx.sym.var("data")), num_hidden=3, name="fc")
         net = gops.ops.softmax_output(net, mx.sym.var("softmax_label"), name="softmax")
         data = np.random.RandomState(0).uniform(-1, 1, (8, 6)).astype(np.float32)

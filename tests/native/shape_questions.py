@@ -33,7 +33,7 @@ ABSURD = [
 
 
 def error_of(call):
-    """What it raises, as text; empty where it does not."""
+    """Return what it raises, as text, or empty where it does not."""
     try:
         call()
     except Exception as error:
@@ -42,7 +42,7 @@ def error_of(call):
 
 
 def variables_only(name, **attrs):
-    """An operator of the library on variables alone, by its name in a graph."""
+    """Return an operator of the library on variables alone, by its name in a graph."""
     op = registry.get(name).op
     strings = {key: str(value) for key, value in attrs.items()}
     return getattr(mx.sym, op.graph_name)(*(mx.sym.var(arg.name) for arg in op.inputs), **strings)
@@ -140,7 +140,7 @@ def absurd_sizes():
 
 
 def graph(operator, attrs, inputs):
-    """The JSON of one node on so many variables."""
+    """Return the JSON of one node on so many variables."""
     nodes = [{"op": "null", "name": f"x{i}", "inputs": []} for i in range(inputs)]
     nodes.append({"op": operator, "name": "h", "attrs": attrs, "inputs": [[i, 0, 0] for i in range(inputs)]})
     return json.dumps({"nodes": nodes, "arg_nodes": list(range(inputs)), "heads": [[inputs, 0, 0]],

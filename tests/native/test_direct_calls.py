@@ -123,7 +123,7 @@ def test_an_error_is_not_kept(ways):
 
 
 def in_new_thread(function):
-    """What a function returns. Its first call is not left to the engine."""
+    """Return what a function returns. Its first call is not left to the engine."""
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         return pool.submit(function).result(timeout=120)
 

@@ -124,7 +124,7 @@ def test_an_attribute_is_declared_once(package, tmp_path):
 
 
 def compile_unit(package, folder):
-    """What the compiler says about the kernels, which need nothing of MXNet, and about what MXNet asks for."""
+    """Return what the compiler says about the kernels, which need nothing of MXNet, and about what MXNet asks for."""
     source, = load().generate(folder, package)
     try:
         compiler = build.find_compiler()

@@ -25,7 +25,7 @@ def symbol(name, attrs, inputs=None):
 
 
 def complaint(call):
-    """The library's text, which MXNet quotes in its exception."""
+    """Return the library's text, which MXNet quotes in its exception."""
     with pytest.raises(gops.OpError) as caught:
         call()
     assert str(caught.value) in str(caught.value.__context__)

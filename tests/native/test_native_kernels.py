@@ -179,7 +179,7 @@ SHAPES = {
 
 
 def digest():
-    """A hash of every operator's results on tensors that are worth several threads."""
+    """Return a hash of every operator's results on tensors that are worth several threads."""
     result, rng = hashlib.sha256(), np.random.RandomState(0)
     for name, (shapes, attrs) in sorted(SHAPES.items()):
         for dtype in FLOATS:

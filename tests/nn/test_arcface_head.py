@@ -29,7 +29,7 @@ def unit(rows):
 
 
 def trained(head, data, label):
-    """The loss, and the gradient of the weight."""
+    """Return the loss, and the gradient of the weight."""
     with autograd.record():
         loss = head(data, label)
     loss.backward()
@@ -37,7 +37,7 @@ def trained(head, data, label):
 
 
 def by_hand(head, data, label, chosen=slice(None), **margins):
-    """The loss, and the gradients of data and weight: the oracle of cosines, and the chain rule through lengths."""
+    """Return the loss, and the gradients of data and weight, by the oracle of cosines and the chain rule."""
     weight, vectors = head.weight.data().asnumpy().astype("float64"), data.asnumpy().astype("float64")
     centres, directions = unit(weight[chosen]), unit(vectors)
     numbers = np.searchsorted(np.arange(CLASSES)[chosen], label.asnumpy())
@@ -52,7 +52,7 @@ def by_hand(head, data, label, chosen=slice(None), **margins):
 
 
 def through_length(rows, of_unit):
-    """The gradient of rows from that of the rows divided by their lengths."""
+    """Return the gradient of rows from that of the rows divided by their lengths."""
     along = (of_unit * unit(rows)).sum(1, keepdims=True) * unit(rows)
     return (of_unit - along) / np.linalg.norm(rows, axis=1, keepdims=True)
 

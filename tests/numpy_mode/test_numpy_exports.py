@@ -52,7 +52,7 @@ def is_close(outputs, expected, tolerance=2e-5):
 
 
 def of_symbol(prefix, shapes, inputs):
-    """What the files compute, bound with legacy arrays."""
+    """Return what the files compute, bound with legacy arrays."""
     loaded = mx.sym.load(f"{prefix}-symbol.json")
     arrays = {name.split(":", 1)[1]: value for name, value in mx.nd.load(f"{prefix}-0000.params").items()}
     arrays.update((name, mx.nd.array(value)) for name, value in zip(shapes, inputs))

@@ -151,7 +151,7 @@ def named(case):
 
 
 def one_graph(case):
-    """A graph of one node, whose variables have the shapes and types themselves."""
+    """Return a graph of one node, whose variables have the shapes and types themselves."""
     op, inputs, attrs = case
     variables = [Node(VARIABLE, f"input{place}") for place in range(len(inputs))]
     texts = {name: str(value) for name, value in attrs.items()}
@@ -175,7 +175,7 @@ def test_shapes_and_types_are_those_of_mxnet(case):
 
 
 def whole(cases):
-    """A net with an output for each case, whose inputs are float32, of at least one axis, and cast."""
+    """Return a net with an output for each case, whose inputs are float32, of at least one axis, and cast."""
     inputs, values, outputs = {}, {}, []
     drawing = np.random.RandomState(1)
     for number, case in enumerate(cases):

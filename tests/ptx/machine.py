@@ -74,7 +74,7 @@ class Launch:
 
     # -- registers -------------------------------------------------------------------------------------------
     def register(self, name: str) -> np.ndarray:
-        """All threads' values of a register: unsigned bits, or a predicate."""
+        """Return all threads' values of a register: unsigned bits, or a predicate."""
         values = self.registers.get(name)
         if values is None:
             kind = self.kernel.register_type(name)
@@ -180,7 +180,7 @@ class Launch:
 
 
 def _special(thread: np.ndarray, number: np.ndarray, lane: np.ndarray, grid: tuple, block: tuple) -> dict:
-    """The special registers."""
+    """Return the special registers."""
     registers = {"%laneid": lane, "%warpid": thread // WARP, "%lanemask_lt": (1 << lane) - 1,
                  "%lanemask_eq": 1 << lane}
     for name, index, sizes in (("tid", thread, block), ("ctaid", number, grid)):
@@ -192,7 +192,7 @@ def _special(thread: np.ndarray, number: np.ndarray, lane: np.ndarray, grid: tup
 
 
 def _granules(kernel: Kernel) -> dict[str, int]:
-    """The smallest element that a kernel accesses in each space."""
+    """Return the smallest element that a kernel accesses in each space."""
     smallest = {"global": 16, "shared": 16}
     for instruction in kernel.instructions:
         if instruction.root not in ("ld", "st", "atom", "red") or "param" in instruction.parts:
@@ -204,7 +204,7 @@ def _granules(kernel: Kernel) -> dict[str, int]:
 
 
 def placed_tables(kernel: Kernel) -> Memory:
-    """The tables that a kernel uses, in a memory of their own that may only be read."""
+    """Return the tables that a kernel uses, in a memory of their own that may only be read."""
     if not hasattr(kernel, "placed_tables"):
         memory = Memory(sum(len(values) for _, values in kernel.tables.values()), len(kernel.tables))
         for name, (alignment, values) in kernel.tables.items():
@@ -219,7 +219,7 @@ Step = Callable   # step(launch, threads) -> whether it ends the basic block
 
 
 def compiled(kernel: Kernel) -> list[tuple[Instruction, Step]]:
-    """Each instruction with what it does."""
+    """Return each instruction with what it does."""
     if not hasattr(kernel, "compiled"):
         kernel.compiled = [(instruction, _step(kernel, position))
                            for position, instruction in enumerate(kernel.instructions)]
@@ -239,7 +239,7 @@ def _step(kernel: Kernel, position: int) -> Step:
 
 
 def _guarded(instruction: Instruction, effect: Callable) -> Step:
-    """The effect for the threads whose predicate holds."""
+    """Return the effect for the threads whose predicate holds."""
     guard, negated = instruction.guard, instruction.negated
     if guard is None:
         return effect
@@ -280,7 +280,7 @@ def _exit(instruction, position):
 
 
 def _effect(kernel: Kernel, instruction: Instruction) -> Callable:
-    """What an instruction does that neither waits nor branches."""
+    """Return what an instruction does that neither waits nor branches."""
     root = instruction.root
     if root in ("ld", "ldu"):
         return _load(kernel, instruction)
@@ -337,7 +337,7 @@ def _register_reader(operand, dtype):
 
 
 def _constant(kernel, operand, dtype):
-    """A number in the source, as a NumPy scalar of a type of the same size."""
+    """Return a number in the source, as a NumPy scalar of a type of the same size."""
     if operand[:2].lower() == "0f":
         return np.uint32(int(operand[2:], 16))
     if operand[:2].lower() == "0d":
@@ -462,7 +462,7 @@ def _store(kernel, instruction):
 
 
 def _all(launch, addresses, threads):
-    """An address and a number for each thread."""
+    """Return an address and a number for each thread."""
     everyone = np.arange(launch.count)[threads]
     return np.broadcast_to(addresses, len(everyone)), everyone
 

@@ -147,7 +147,7 @@ class _Accesses:
         self.block_time, self.warp_time = np.zeros(count, np.int32), np.zeros(count, np.int32)
 
     def concurrent(self, places: np.ndarray, threads: np.ndarray, times: Times) -> np.ndarray:
-        """Whether the access there is another thread's and not separated from now."""
+        """Return whether the access there is another thread's and not separated from now."""
         before = self.thread[places]
         by_others = (before != NONE) & (before != threads)
         if not by_others.any():

@@ -86,7 +86,7 @@ class Kernel:
 
 
 def parse(ptx: str) -> dict[str, Function]:
-    """The functions of a PTX module by name."""
+    """Return the functions of a PTX module by name."""
     text = re.sub(r"/\*.*?\*/|//[^\n]*", "", ptx, flags=re.DOTALL)
     functions, outside = {}, []
     end = 0
@@ -106,7 +106,7 @@ def parse(ptx: str) -> dict[str, Function]:
 
 
 def _closing(text: str, start: int) -> int:
-    """The position behind the brace that closes the one before ``start``."""
+    """Return the position behind the brace that closes the one before ``start``."""
     depth = 1
     for match in re.compile(r"[{}]").finditer(text, start):
         depth += 1 if match[0] == "{" else -1
@@ -147,7 +147,7 @@ def _function(match: re.Match, body: str) -> Function:
 
 
 def _statements(body: str) -> list[str]:
-    """The statements without the braces of scopes. A brace inside a statement is a vector's."""
+    """Return the statements without the braces of scopes. A brace inside a statement is a vector's."""
     statements, current = [], ""
     for part in re.split(r"([;{}]|:\s*\n)", body):
         if part == ";" or part.startswith(":"):
@@ -276,7 +276,7 @@ class _Inliner:
 
 
 def kernel(functions: dict[str, Function], name: str) -> Kernel:
-    """The kernel of that name, ready to be executed."""
+    """Return the kernel of that name, ready to be executed."""
     entry, inliner = functions[name], _Inliner(functions)
     inliner.add(entry, "", {}, None)
     inliner.instructions.append(Instruction("ret", ["ret"], []))

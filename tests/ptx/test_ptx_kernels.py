@@ -24,7 +24,7 @@ pytest.importorskip("nvidia.cuda_nvrtc", reason="nvidia-cuda-nvrtc-cu11 has no w
 
 @functools.lru_cache(maxsize=16)
 def planned(op, dtype, label):
-    """The plan of an operator's quick cases of these types, compiled once."""
+    """Return the plan of an operator's quick cases of these types, compiled once."""
     return plan.make(case for case in on_gpu([op], quick=True) if (case.dtype, case.label) == (dtype, label))
 
 
@@ -78,7 +78,7 @@ class TestPlanted:
 
     @staticmethod
     def rewritten(pattern, instead):
-        """A change of the PTX."""
+        """Return a change of the PTX."""
         def change(planned):
             for entry in planned["programs"].values():
                 entry["ptx"] = re.sub(pattern, instead, entry["ptx"])
@@ -87,7 +87,7 @@ class TestPlanted:
 
     @staticmethod
     def resized(by):
-        """A change of abs's only scalar, the number of elements."""
+        """Return a change of abs's only scalar, the number of elements."""
         def change(planned):
             for launched in planned["cases"][0]["passes"].values():
                 kind, size = launched["launches"][0][-1]

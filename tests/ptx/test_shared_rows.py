@@ -36,7 +36,7 @@ SOURCE = cuda_source.joined(cuda_source.prelude()) + BLOCKS_FILE.read_text() + K
 
 
 def compiled(old="", new=""):
-    """The kernel's PTX, from a source with a planted fault."""
+    """Return the kernel's PTX, from a source with a planted fault."""
     assert old in SOURCE
     program = nvrtc.Compiler().compile(SOURCE.replace(old, new, 1), ())
     assert program.compiled, program.messages
@@ -93,7 +93,7 @@ def test_a_planted_fault_is_found(fault):
 
 
 def fenced(ptx):
-    """Whether there is a count, and each is between two fences, with no other access between."""
+    """Return whether there is a count, and each is between two fences, with no other access between."""
     accesses = re.findall(r"(?m)^\s*(?:@\S+\s+)?((?:ld|st)\.(?!param)|membar|atom|bar)", ptx)
     around = [accesses[i - 1:i + 2] for i, access in enumerate(accesses) if access == "atom"]
     return bool(around) and all(three == ["membar", "atom", "membar"] for three in around)

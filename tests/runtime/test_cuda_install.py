@@ -41,7 +41,7 @@ def run(*arguments, **variables):
 
 
 def examined(folder, **variables):
-    """What doctor's questions to the driver give with the stub; without MXNet, so that it is quick."""
+    """Return what doctor's questions to the driver give with the stub; without MXNet, so that it is quick."""
     code = "import json, runpy, sys; print(json.dumps(runpy.run_path(sys.argv[1])['examine']()))"
     return json.loads(run("-c", code, driver.__file__, LD_LIBRARY_PATH=str(folder), **variables).stdout)
 

@@ -30,7 +30,7 @@ Requires-Dist: this is the description
 
 
 def write_stock(folder, name="mxnet"):
-    """A wheel with what the command reads."""
+    """Return a wheel with what the command reads."""
     stem = f"{name.replace('-', '_')}-1.9.1"
     path = folder / f"{stem}-py3-none-manylinux2014_x86_64.whl"
     with zipfile.ZipFile(path, "w") as wheel:

@@ -43,7 +43,7 @@ class Recorded:
         self.options, self.numbers = options, numbers
 
     def __call__(self, case):
-        """A recorded layer. Thresholds and weights are what the program's float32 holds."""
+        """Return a recorded layer. Thresholds and weights are what the program's float32 holds."""
         arrays = {name: self.arrays[f"{case}_{name}"] for name in ("biases", "mask", "input", "truth", "delta", "cost")}
         cfg = dict(zip(self.options, self.arrays[f"{case}_cfg"].tolist()))
         mask = tuple(arrays["mask"].tolist())

@@ -37,7 +37,7 @@ class MapLossSuite(OpSuite):
 
 
 def _rounded(rng, data, truth, *others):
-    """The inputs, with each number and each box as far away as rounding moves it."""
+    """Return the inputs, with each number and each box as far away as rounding moves it."""
     data, truth = (array * (1 + rng.choice([-ROUNDING, ROUNDING], array.shape)) for array in (data, truth))
     truth[..., 4] = np.round(truth[..., 4])   # the class
     return data, truth, *others

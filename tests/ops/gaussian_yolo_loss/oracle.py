@@ -147,7 +147,7 @@ class Image(yolo.Image):
         return parts_of_yolo
 
     def scalar(self, start, numbers):
-        """A function of the map ``numbers`` whose derivative at ``start`` is the gradient of the loss.
+        """Return a function of the map ``numbers`` whose derivative at ``start`` is the gradient of the loss.
 
         It takes the derivative by activations for that by numbers, as Darknet does; that of an overlap is Darknet's.
         """

@@ -19,7 +19,7 @@ def steps(errors, in_class):
 
 
 def selection(attrs, p, label):
-    """The loss of (places, classes) probabilities, and its derivative by them."""
+    """Return the loss of (places, classes) probabilities, and its derivative by them."""
     classes = range(p.shape[1])
     counted = [c for c in classes if np.any(label == c)] if attrs.present_only else list(classes) if len(p) else []
     class_weight = attrs.class_weight or (1.0,)
@@ -38,7 +38,7 @@ def selection(attrs, p, label):
 
 
 def losses(attrs, data, label):
-    """The loss of each sample, and the derivative by the logits of that of its selection."""
+    """Return the loss of each sample, and the derivative by the logits of that of its selection."""
     batch, classes = data.shape[:2]
     places = math.prod(data.shape[2:])
     data, label = np.moveaxis(data.reshape(batch, classes, places), 1, 2), label.reshape(batch, places)

@@ -14,7 +14,7 @@ COORDINATES, OBJECTNESS, NO_OBJECTNESS, CLASS_PART, COST, IOU, RECALL, PROBABILI
 
 
 def entropy(attrs, number, target):
-    """The loss whose derivative is the activation less the target."""
+    """Return the loss whose derivative is the activation less the target."""
     if attrs.new_coords:
         return (number - target) ** 2 / 2
     return np.logaddexp(0, number) - number * target
@@ -193,7 +193,7 @@ class Image:
         return np.array([coordinates, *objectness, classes])
 
     def objectness_target(self, place):
-        """The weight and the target that give the delta: an ignored prediction has the weight 0."""
+        """Return the weight and the target that give the delta: an ignored prediction has the weight 0."""
         a, j, i = place
         delta, weight = self.delta[a, 4, j, i], self.attrs.obj_normalizer
         if weight == 0 or (delta == 0 and not self.attrs.objectness_smooth):

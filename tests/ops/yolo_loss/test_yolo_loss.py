@@ -65,7 +65,10 @@ class TestYoloLoss(YoloSuite):
     )
 
     def scalar(self, attrs, head, data, truth):
-        """The loss with the weights and targets of the assignment. An IoU loss has the gradient that Darknet gives."""
+        """Return the loss with the weights and targets of the assignment.
+
+        An IoU loss has the gradient that Darknet gives.
+        """
         total = 0
         for h, image, numbers in zip(head, self.assignments, split(data, attrs.classes)):
             total += h * image.terms(numbers).sum()
