@@ -82,7 +82,7 @@ class OpSuite:
     texts = {}         # {attribute: its texts in a graph}, valid and not: the library reads them as the contract does
     exact = False      # whether elements only move
     empty = None       # Case with a batch of 0
-    given = ()         # inputs whose shapes do not follow from the data's
+    own_shapes = ()    # inputs whose shapes do not follow from the data's
     undefined = ()     # special values without a documented result: tests/fuzz runs them and compares nothing
     needs_types = ()   # dtypes whose results differ in a builtin graph of unknown types, where MXNet rounds otherwise
     determined = ()    # (known shapes by tensor, attrs, all shapes by tensor): inference from less than the data
@@ -496,7 +496,7 @@ class OpSuite:
         if has_class_ids and len(case.shapes[1]) == len(case.shapes[0]):
             pytest.skip("a label that keeps its axis is not what follows from the data alone")
         input_shapes = {f"node_{arg.name}": shape for arg, shape in zip(self.op.inputs, case.shapes)
-                        if arg.name == first or arg.name in self.given}
+                        if arg.name == first or arg.name in self.own_shapes}
         arguments, outputs, _ = self.symbol(case).infer_shape(**input_shapes)
         assert arguments == [tuple(shape) for shape in case.shapes]
         expected = self.oracle(self.typed(case), *[a.astype("float64") for a in self.draw(case, "float64", rng)])

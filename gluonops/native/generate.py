@@ -60,7 +60,7 @@ def generate(folder: str | os.PathLike, package: pathlib.Path = PACKAGE,
     folders = {op.name: package / "ops" / op.name for op in operators}
     operators = [op for op in operators if (op.kernels or (folders[op.name] / "kernel.cc").is_file())
                  and (names is None or op.name in names)]
-    texts = {"operators.cc": registrations({op.name: writing.Registration(op).lines() for op in operators})}
+    texts = {"operators.cc": registrations({op.name: writing.OperatorTable(op).lines() for op in operators})}
     for op in operators:
         made = writing.Kernels(op, has_structs=(folders[op.name] / "record.inl").is_file())
         texts.update({f"{op.name}.h": made.header(), f"{op.name}.cc": made.source()})

@@ -119,7 +119,7 @@ INTEGERS = [(name, attr.name) for name in SUITES for attr in registry.get(name).
 def test_attribute_strings(name, attr, text):
     op = registry.get(name).op
     shapes = dict(zip((arg.name for arg in op.inputs), SUITES[name].cases[0].shapes))
-    input_shapes = {key: shapes[key] for key in (op.inputs[0].name, *SUITES[name].given)}
+    input_shapes = {key: shapes[key] for key in (op.inputs[0].name, *SUITES[name].own_shapes)}
     attribute = {attr: text}
     try:
         parsed = op.parse(attribute)

@@ -16,7 +16,7 @@ ROUNDING = 2.0 ** -24   # the relative error of a number in float32
 class MapLossSuite(OpSuite):
     """A class of a test derives from it."""
 
-    given = ("truth",)
+    own_shapes = ("truth",)
     undefined = ("inf", "-inf", "nan", "max")   # it is not defined which truth a box without a size overlaps
     needs_types = ("float16",)   # float16 puts a ground truth into another cell
 

@@ -1,4 +1,4 @@
-"""The operator as MXNet sees it: parsing, types, shapes, error conditions, checks of values, and its registration."""
+"""Writes an operator as MXNet sees it: parsing, types, shapes, error conditions, checks of values, and registration."""
 from __future__ import annotations
 
 import ast
@@ -13,7 +13,7 @@ from .text import INDENT, function, indented, itemized, listed, of_attrs, quoted
 from .translator import Translator, input_of
 
 
-class Registration:
+class OperatorTable:
     """Writes the namespace with an operator's functions and its table, and what registers it."""
 
     def __init__(self, op: Op):
