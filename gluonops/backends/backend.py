@@ -25,7 +25,7 @@ _ABSENT = -1   # stands for None in gluon's format of the arguments
 class _Scopes(threading.local):
     """What is in force in a thread: its ``with`` blocks, and the net that it traces."""
 
-    backends = ()   # those of its ``with`` blocks, the innermost last
+    backends = ()   # the backends of its ``with`` blocks, the innermost one last
     block = None    # the HybridBlock that is being traced
 
 

@@ -7,9 +7,9 @@ from types import ModuleType
 
 from .emitter import Array
 
-MOST = 64    # inputs of a node: oneDNN fails with 3,071, and so do most of MXNet's operators from then on
+MOST = 64    # The most inputs of a node. oneDNN fails with 3,071, and so do most operators of MXNet from then on.
 
-BLOCK = 16   # channels that oneDNN keeps together
+BLOCK = 16   # The number of channels that oneDNN keeps together.
 
 
 def concat(F: ModuleType, maps: Sequence[Array], channels: Sequence[int] | None = None) -> Array:

@@ -15,7 +15,7 @@ from . import label_checks, native
 from .registration import add, asked
 
 Arrays = list[mx.nd.NDArray]
-Requested = dict[str, tuple[str, mx.nd.NDArray]]   # name -> request, array
+Requested = dict[str, tuple[str, mx.nd.NDArray]]   # the request and the array by name
 
 WRITES = ("write", "inplace")
 
@@ -46,7 +46,7 @@ class Operator(mx.operator.CustomOp):
         if self.launches and rtc.launch(self.bound_op, "forward", tuple(req), in_data, out_data):
             return
 
-        if 0 in out_data[0].shape:   # nobody reads the hidden ones then
+        if 0 in out_data[0].shape:   # nobody reads the hidden outputs then
             return
         if 0 in in_data[0].shape:
             raise op.error(f"{op.inputs[0].name} has shape {in_data[0].shape}, which has no elements; expected some, "
@@ -73,7 +73,7 @@ class Operator(mx.operator.CustomOp):
             return
         available = dict(zip(op.offered_to_backward, tensors))
         tensors = {name: available[name] for name in op.backward}
-        if any(0 in array.shape for array in (*tensors.values(), *wanted.values())):   # a sum over nothing
+        if any(0 in array.shape for array in (*tensors.values(), *wanted.values())):   # sums over nothing are 0
             _fill_with_zeros(requested.values())
             return
 
@@ -127,7 +127,7 @@ class Operator(mx.operator.CustomOp):
         dtypes = {variables[name]: array.dtype for name, array in tensors.items()}
         dtypes.update((variables[name], array.dtype) for name, (_, array) in wanted.items())
 
-        def placeholder(name: str, shape: tuple) -> mx.nd.NDArray:   # never read; unknown sizes are arbitrary
+        def placeholder(name: str, shape: tuple) -> mx.nd.NDArray:   # it is never read, so unknown sizes are arbitrary
             sizes = [1 if size == UNKNOWN else size for size in shape]
             return mx.nd.empty(sizes, self.bound_op.context, dtypes.get(variables[name], dtypes["T"]))
 

@@ -120,7 +120,7 @@ class Prepared:
         if self._op.restricts_values and label_checks.checking():
             self._op.validate(self._attrs, inputs)
             label_checks.check(self._op, self._attrs, dict(zip(self._names, inputs)))
-        if self._library_call is not None:   # The library validates, in less time than Python reads a shape.
+        if self._library_call is not None:   # It validates in less time than Python needs to read a shape.
             return self._library_call(inputs)
         shapes, node = self._op.validate(self._attrs, inputs), self._node
         if node is nodes.builtin_node and any(0 in shape for shape in shapes.values()):

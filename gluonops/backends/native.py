@@ -35,7 +35,7 @@ FUNCTIONS = {"gluonops_build_info": ctypes.c_char_p, "gluonops_install_operators
              "gluonops_keep_blocks": ctypes.c_int, "gluonops_kept_bytes": ctypes.c_int64, "gluonops_place": None,
              "gluonops_honours_requests": ctypes.c_bool}
 
-COMPUTED, NOT_NOW, REFUSED = range(3)   # the answers of gluonops_call, direct.cc's
+COMPUTED, NOT_NOW, REFUSED = range(3)   # the answers of gluonops_call; see direct.cc
 
 
 def library_path() -> str:

@@ -56,7 +56,7 @@ def _with_fixed_sizes(value: mx.sym.Symbol, pattern: tuple, values: dict) -> mx.
         return value
     counted = {name: count(number) for name, number in values.items()}
     sizes = [term.size(counted) if isinstance(term, Sized) else 0 for term in pattern if not isinstance(term, Group)]
-    if number_of_groups:   # -2: all sizes in front
+    if number_of_groups:   # -2 stands for all sizes in front
         return same_shape(mx.sym, mx.sym.reshape(value, shape=(-2, *sizes), reverse=True), value)
     return same_shape(mx.sym, mx.sym.reshape(value, shape=sizes), value)
 

@@ -66,7 +66,7 @@ def _remember(text: str) -> None:
     _, error, trace = sys.exc_info()
     if not isinstance(error, errors.OpError):
         print(text)
-    names = trace.tb_frame.f_locals   # those of MXNet's function around the callback
+    names = trace.tb_frame.f_locals   # the variables of MXNet's function around the callback
     operator = names.get("op") or names.get("op_prop")
     if operator:
         errors.remember(operator.where, error, body=text.startswith("Error in CustomOp."))

@@ -14,7 +14,7 @@ import struct
 import zlib
 
 MARK = b"gluonops"
-DIGEST = 32   # bytes of the digest in front of the stamp; SHA-256 has as many
+DIGEST = 32   # bytes of the digest in front of the stamp, which is a SHA-256
 STAMP = struct.Struct("<8sQI")   # the mark; the length and the CRC-32 of what is in front of the stamp
 
 

@@ -8,7 +8,7 @@ from ..runtime import memory, threads
 from . import native
 
 TUNE_MEMORY = "GLUONOPS_TUNE_MEMORY"
-SHARE = 8   # one part in so many of the usable memory is kept at most
+SHARE = 8   # at most this part, 1 / SHARE, of the usable memory is kept
 
 _kept = {"bound": None}
 

@@ -82,7 +82,7 @@ class Float(Kind):
     def parse(self, value: typing.Any) -> typing.Any:
         if isinstance(value, str):
             value = float(_plain(value))
-        if isinstance(value, bool) or not isinstance(value, (float, numbers.Real)):   # a float is found faster
+        if isinstance(value, bool) or not isinstance(value, (float, numbers.Real)):   # the test for a float is faster
             raise TypeError
         value = float(value) + 0.0   # -0.0 becomes 0.0
         if abs(value) < sys.float_info.min:
@@ -131,7 +131,7 @@ class IntOrTuple(Kind):
 
     def parse(self, value: typing.Any) -> typing.Any:
         if isinstance(value, str):
-            if any(character.isalpha() for character in _plain(value)):   # 0x10
+            if any(character.isalpha() for character in _plain(value)):   # such as 0x10
                 raise ValueError
             value = ast.literal_eval(value.strip())
         if isinstance(value, (tuple, list)):
@@ -169,7 +169,7 @@ class Numbers(Kind):
     def parse(self, value: typing.Any) -> typing.Any:
         if isinstance(value, str):
             value = numbers_in(value)
-        if hasattr(value, "tolist"):   # NumPy
+        if hasattr(value, "tolist"):   # an array or a number of NumPy
             value = value.tolist()
         if isinstance(value, numbers.Real):
             value = (value,)

@@ -31,7 +31,7 @@ class Indices:
 
     dimension: str              # its name in the shapes
     ignore: str | None = None   # an attribute, whose value, unless it is None, is also allowed
-    when: str | None = None     # the condition under which the values are indices; always by default
+    when: str | None = None     # the condition under which the values are indices; None: always
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Arg:
     name: str
     dtype: str                    # its type variable, or two and a condition: ``"L if sparse else T"``
     gradient: bool | str = True   # whether it has a gradient, or the condition under which it has one
-    values: Indices | ValidRows | None = None   # the valid values; :mod:`.labels` says when they are checked
+    values: Indices | ValidRows | None = None   # the valid values, which backends/label_checks.py checks
     doc: str = ""   # what it means; the page says its shape and dtype if this is empty
 
     def has_gradient(self, attrs: tuple) -> bool:
@@ -142,8 +142,8 @@ class Kernels:
         return self.file.split("/")[0]
 
 
-THREADS = 256   # A block has so many, unless its launch says otherwise.
-WARP = 32       # A warp has so many threads.
+THREADS = 256   # The threads of a block, unless its launch says otherwise.
+WARP = 32       # The threads of a warp.
 
 
 @dataclasses.dataclass(frozen=True)

@@ -71,7 +71,7 @@ _QUOTED = re.compile(r"^(?:\s*\[\d+\] |.*?Error in operator .*?: )?gluonops\.([\
                      re.MULTILINE)
 _lock = threading.Lock()
 _from_bodies = collections.deque(maxlen=64)
-_mentioned = []   # errors that an earlier error's text has listed; their own results may still be waited for
+_mentioned = []   # errors that an earlier error has listed, and whose results may still be waited for
 _thread = threading.local()
 
 

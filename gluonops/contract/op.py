@@ -95,14 +95,14 @@ class Op:
     # constants, and the derived numbers before it. A kernel gets them under these names, and real numbers in the type
     # in which it computes.
     derived: dict[str, str | Number] = dataclasses.field(default_factory=dict)
-    constants: dict[str, int] = dataclasses.field(default_factory=dict)   # the contract and the kernels share them
+    constants: dict[str, int] = dataclasses.field(default_factory=dict)   # the kernels have them, too
     scratch: tuple[Array, ...] = ()   # the kernels' memory
     returned: str = "1"   # an expression: how many of the outputs functions and blocks return, from the first on
     # One of ROLES. A loss is for training only. A loss head outputs predictions, and its gradient is that of a loss.
     role: str = "layer"
     inference: Becomes | None = None   # what a loss head becomes in a graph that is exported for inference
     kernels: Kernels | None = None     # None if the operator's folder has them, or if there are none
-    unsupported: dict[str, str] = dataclasses.field(default_factory=dict)   # file of the op's folder -> why it has none
+    unsupported: dict[str, str] = dataclasses.field(default_factory=dict)   # why the folder lacks a file, by its name
     # The dtypes of the data that have C++ kernels for AVX-512. Others use those for AVX2: see ``native/build.py``.
     avx512: tuple[str, ...] = ("float32",)
 
@@ -296,7 +296,7 @@ class Op:
 
         A label of unknown dtype has the dtype of the data.
         """
-        bound = {}   # type variable -> dtype, the tensor that has it
+        bound = {}   # the dtype of each type variable, and the tensor that has it
         variables = self.type_vars(attrs)
         for tensor in self.tensors:
             dtype, variable = dtypes.get(tensor.name), variables[tensor.name]

@@ -195,7 +195,7 @@ def _expand(where: str, term: Term, groups: dict[str, tuple], values: dict, coun
         if term.counts is None:
             return dims
         counts = values[term.counts]
-        if not isinstance(counts, tuple):   # an integer, for the axis
+        if not isinstance(counts, tuple):   # it is an integer for the axis
             axis = normalized_axis(where, values[term.axis], len(dims))
             counts = tuple(counts if i == axis else 1 for i in range(len(dims)))
         return _repeated(dims, term.counts, counts)

@@ -17,7 +17,7 @@ from ..runtime import cuda_libraries
 from . import cuda_source, rtc
 
 ARCHITECTURES = ("sm_60", "sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
-LIBRARY = "libnvrtc.so.11.2"   # the name of every 11.x since 11.2
+LIBRARY = "libnvrtc.so.11.2"   # every 11.x since 11.2 has this name
 
 _FUNCTION = re.compile(r"ptxas info\s+: Function properties for (\S+)\n"
                        r".*?(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads\n"

@@ -30,7 +30,7 @@ class Member(typing.NamedTuple):
     """A member of the record that is no tensor."""
 
     name: str
-    parameters: tuple[tuple[str, str], ...]   # (type, name) of the kernel's; types have the type variables
+    parameters: tuple[tuple[str, str], ...]   # types, with type variables, and names of the kernel's
     values: dict[str, str]                    # what the member, or its members, are set to
     # Returns the value of each parameter, a number or a tuple of floats, from the value in Python.
     arguments: typing.Callable[[typing.Any], tuple]

@@ -45,7 +45,7 @@ OPTIONS = ("--std=c++14", "-default-device", *os.environ.get("GLUONOPS_NVRTC_OPT
 
 # CustomOps run in threads of MXNet. Neither the caches here nor MXNet's tables of modules are thread-safe.
 lock = threading.Lock()
-_failed = {}   # (op, dtypes of the inputs, context) whose kernels cannot be compiled or launched -> _Failure
+_failed = {}   # the failures of kernels by operator, dtypes of the inputs, and context
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 1.0, 64.0   # seconds until a kernel that could not be launched is tried again
 DTYPE_NAMES = {number: np.dtype(dtype).name for number, dtype in mx.ndarray.ndarray._DTYPE_MX_TO_NP.items()
@@ -75,7 +75,7 @@ class BoundOp:
     def __init__(self, op: Op, attrs: tuple, context: mx.Context, shapes: tuple[tuple[int, ...], ...],
                  dtypes: tuple[str, ...]):
         self.op, self.attrs, self.context, self.shapes, self.dtypes = op, attrs, context, shapes, dtypes
-        self._passes = {}   # (direction, requests) -> Pass
+        self._passes = {}   # by direction and requests
 
     @staticmethod
     def created(op: Op, attrs: tuple, context: mx.Context, shapes: list[list[int]], dtypes: list[int]) -> BoundOp:
@@ -114,7 +114,7 @@ class BoundOp:
         return *types, ("A", accumulator(dict(types)["T"]))
 
 
-_bound_op = functools.lru_cache(maxsize=512)(BoundOp)   # a node may keep memory of the GPU
+_bound_op = functools.lru_cache(maxsize=512)(BoundOp)   # a bound operator may keep memory of the GPU
 
 
 def operators() -> list[str]:
@@ -208,7 +208,7 @@ class Start:
                         for value in self._kept]
         self._pointers = ctypes.c_void_p * len(kernel._dtypes)
         self._kernel, self._device = kernel, context.device_id
-        self._sizes = [mx.base.mx_uint(number) for number in (*grid, *block, 0)]   # 0: no dynamic shared memory
+        self._sizes = [mx.base.mx_uint(number) for number in (*grid, *block, 0)]   # no dynamic shared memory
 
     def __call__(self, arrays: list[mx.nd.NDArray]) -> None:
         pointers = self._pointers(*[array.handle.value for array in arrays], *self._behind)

@@ -115,7 +115,7 @@ def made_folder(where: str, path: str) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        for each in new:   # inner ones first; one that is not empty stays
+        for each in new:   # the inner folders come first, and one that is not empty stays
             with contextlib.suppress(OSError):
                 each.rmdir()
         raise
@@ -139,7 +139,7 @@ def replace(where: str, savers: dict[str, Callable[[str], object]]) -> None:
 
 
 def _replace(where: str, savers: dict[str, Callable[[str], object]]) -> None:
-    new, old = {}, {}   # path -> the temporary file with its new content, and with its old
+    new, old = {}, {}   # the temporary files with the new and with the old content, by path
     try:
         for path, save in savers.items():
             _remove_leftovers(path)
@@ -231,6 +231,6 @@ def is_alive(process: int) -> bool:
         os.kill(process, 0)   # sends nothing
     except ProcessLookupError:
         return False
-    except (PermissionError, OverflowError):   # another user's; no process's number
+    except (PermissionError, OverflowError):   # it is another user's, or the number of no process
         return True
     return True

@@ -40,6 +40,6 @@ def _explained(package: str, error: Exception, install: str) -> tuple[str, str]:
 
 def _missing_requirements(package: str) -> list[str]:
     """Return the distributions that an installed one needs and that are not installed."""
-    always = [text for text in requirements(package) if ";" not in text]   # else an extra's or a platform's
+    always = [text for text in requirements(package) if ";" not in text]   # others belong to an extra or to a platform
     names = [re.match(r"[\w.-]+", text).group() for text in always]
     return [name for name in names if installed(name) is None]

@@ -143,11 +143,11 @@ def load_arrays(where: str, path: str | os.PathLike, remedy: str = "Save the arr
     if None in names:
         raise OpError(where, f"{path} is not a file of named arrays: they have no names", remedy)
     values = read(where, path, remedy)
-    return {name: _in_mxnet(where, path, name, values.pop(name)) for name in names}   # one copy at a time
+    return {name: _in_mxnet(where, path, name, values.pop(name)) for name in names}   # so there is one copy at a time
 
 
 def _in_mxnet(where: str, path: str | os.PathLike, name: str, values: np.ndarray) -> mx.nd.NDArray:
-    import mxnet as mx  # here: the rest needs NumPy alone
+    import mxnet as mx  # here, because everything else needs NumPy alone
 
     if values.dtype.type not in mx.ndarray.ndarray._DTYPE_NP_TO_MX:
         raise OpError(where, f"{path}: {name} has the type {values.dtype}, which MXNet does not compute with",

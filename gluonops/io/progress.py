@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 COLUMNS, ROWS = 80, 24   # A log has so many, and so has a terminal that names none, as those of containers do.
-WIDEST = 100             # a bar has no more columns
+WIDEST = 100             # the most columns of a bar
 WITHOUT_VALUES = 38   # columns of a bar that are not for its title, its unit and its values
 LOG_EVERY = 30     # seconds between lines in a log
 FORMAT = "{desc}: {percentage:3.0f}%|{bar}| {remaining} left, {rate_fmt}{postfix}"

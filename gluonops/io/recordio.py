@@ -17,8 +17,8 @@ from ..contract.errors import OpError
 from .files import check_downloaded, check_name, opened, read_lines
 
 MAGIC = 0xced7230a
-FRAME, HEADER = struct.Struct("<II"), struct.Struct("<IfQQ")   # headers of a record, and of mx.recordio.pack
-LABEL = 4   # bytes of a number
+FRAME, HEADER = struct.Struct("<II"), struct.Struct("<IfQQ")   # the header of a record, and the one of mx.recordio.pack
+LABEL = 4   # bytes of a label
 # Parts of a record, in the upper three bits of the length in their frame. A value that holds MAGIC is split there.
 WHOLE, FIRST, MIDDLE, LAST = range(4)
 LENGTH_BITS = 29

@@ -5,7 +5,7 @@ from typing import Any
 
 from .optional import require
 
-MOST_BYTES = 1 << 20   # PyYAML's parser in Python is slow; the one in C dies of deep nesting
+MOST_BYTES = 1 << 20   # PyYAML's parser in Python is slow, and the one in C dies of deep nesting
 
 
 def parse(text: str, where: str, plain: bool = False) -> Any:

@@ -13,8 +13,8 @@ import weakref
 
 from ..contract.errors import OpError
 
-_alive = weakref.WeakValueDictionary()     # token -> instance
-_classes = weakref.WeakValueDictionary()   # full name -> class, the newest if it is defined twice
+_alive = weakref.WeakValueDictionary()     # instances by token
+_classes = weakref.WeakValueDictionary()   # classes by full name, the newest if one is defined twice
 
 
 def register_class(cls: type) -> None:

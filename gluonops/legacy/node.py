@@ -124,7 +124,7 @@ class Properties(mx.operator.CustomOpProp):
         self._error, self.where = None, f"legacy.{kwargs.get('operator', '?').rpartition('.')[2]}"
         try:
             self.instance = instances.find(kwargs.get("operator", "?"), kwargs.get("instance"), kwargs.get("given"))
-        except Exception as error:   # MXNet 1.9.1 crashes on an exception here: raise it from the next call instead
+        except Exception as error:   # MXNet 1.9.1 crashes on an exception here, so the next call raises it
             self._error = error
 
     def list_arguments(self) -> list[str]:

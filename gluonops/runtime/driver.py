@@ -5,9 +5,9 @@ import contextlib
 import ctypes
 import functools
 
-OLDEST, NEWEST = (5, 0), (8, 9)   # MXNet's CUDA wheel has machine code for 5.0 to 8.6, which 8.9 runs too; no PTX
+OLDEST, NEWEST = (5, 0), (8, 9)   # MXNet's CUDA wheel has code for 5.0 to 8.6, which 8.9 runs too, and no PTX
 OLDEST_PTX = (5, 2)               # NVRTC 11's default target, which mx.rtc takes; the driver compiles it for newer GPUs
-NVRTC = (11, 8)                   # The wheels from PyPI have it; its PTX needs a driver that supports this CUDA.
+NVRTC = (11, 8)                   # The version of PyPI's wheels, whose PTX needs a driver that supports this CUDA.
 LIBRARY = "libcuda.so.1"
 
 

@@ -17,8 +17,8 @@ import time
 import types
 from collections.abc import Callable
 
-STEP = 0.001     # seconds that MXNet's threads have Python's lock for, between two looks at what they do
-IDLE_LOOKS = 3   # that many looks in a row have to find them asleep
+STEP = 0.001     # seconds between two looks, in which MXNet's threads may have Python's lock
+IDLE_LOOKS = 3   # so many looks in a row must find them asleep
 MOST_LOOKS = 100   # a thread that never sleeps, such as a user's own, does not hold the fork up for longer
 
 
@@ -44,7 +44,7 @@ def finish_work() -> None:
                            "result, which is not valid. Call mx.nd.waitall() before the fork, to get the error where "
                            f"it can be caught. It says: {error}") from error
     finally:
-        held_by_mxnet = list(mx.operator._registry.ref_holder.values())   # functions make CustomOps, the rest are such
+        held_by_mxnet = list(mx.operator._registry.ref_holder.values())   # functions that make CustomOps, and CustomOps
         if any(not isinstance(held, types.FunctionType) for held in held_by_mxnet):
             _wait_for_removal()
 

@@ -64,7 +64,7 @@ FUNCTIONS = ["cblas_saxpy", "cblas_cgemm", "cblas_zgemm",
              *(f"LAPACKE_{kind}{name}" for kind in "sd" for name in LAPACKE)]
 
 OPENBLAS = "libscipy_openblas.so"
-FOLDERS = "$ORIGIN:$ORIGIN/../scipy_openblas32/lib"   # here MXNet's own libraries lie, and the other wheel's
+FOLDERS = "$ORIGIN:$ORIGIN/../scipy_openblas32/lib"   # where MXNet's own libraries lie, and those of the other wheel
 
 
 class InstallError(RuntimeError):

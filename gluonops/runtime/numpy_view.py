@@ -56,7 +56,7 @@ def install() -> None:
 class _Finder:
     """Finds the modules of PACKAGES as the other finders do, and gives them the loader below."""
 
-    serves_old_numpy = True   # known also to another copy of this file
+    serves_old_numpy = True   # another copy of this file looks for it, too
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None,
                   ) -> importlib.machinery.ModuleSpec | None:
@@ -187,7 +187,7 @@ def _wrapping(create: Callable) -> Callable:
             if kind.kind not in "iu":
                 raise
             values = numpy.array(object, dtype=builtins.object)
-            whole = numpy.array([int(value) for value in values.flat], dtype="int64")   # larger ones never had a dtype
+            whole = numpy.array([int(value) for value in values.flat], dtype="int64")   # larger ones had no dtype
             return create(whole.astype(kind).reshape(values.shape), kind, *args, **kwargs)
 
     return wrapped

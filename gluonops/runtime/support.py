@@ -5,7 +5,7 @@ It uses nothing of gluonops and runs on any Python 3: setup.py and tools/venv.sh
 import sys
 
 PYTHONS = ((3, 9), (3, 15))   # the oldest and the newest
-NUMPYS = ((1, 21), (2, 5))    # the oldest, and the newest that was tried; gluonops accepts later ones of the same major
+NUMPYS = ((1, 21), (2, 5))    # the oldest, and the newest that was tried; later ones of the same major are accepted
 # The pairs of Python and NumPy on which `make test-matrix` has passed.
 TRIED = (("3.9", "1.21"), ("3.9", "1.23"), ("3.10", "1.23"), ("3.11", "1.23"), ("3.9", "1.26"), ("3.10", "1.26"),
          ("3.11", "1.26"), ("3.12", "1.26"), ("3.12", "2.0"), ("3.13", "2.5"), ("3.14", "2.5"), ("3.15", "2.5"))

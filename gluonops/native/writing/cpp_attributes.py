@@ -60,7 +60,7 @@ def _number(kind: Float) -> str:
     return f"Float{{{low}, {above}, {below}}}"
 
 
-_CPP_KINDS = {   # kind -> the type, what writes a value, and what writes the parser
+_CPP_KINDS = {   # by kind: the type, what writes a value, and what writes the parser
     Int: ("int64_t", str, lambda kind: "Int{}" if kind.low is None else f"Int{{{kind.low}}}"),
     Float: ("double", lambda value: repr(float(value)), _number),
     Bool: ("bool", lambda value: str(value).lower(), lambda kind: "Bool{}"),

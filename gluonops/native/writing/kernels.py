@@ -37,13 +37,13 @@ class Kernels:
         self._accumulator = f"using A [[maybe_unused]] = typename {self.args}::A;"
         self.avx512 = [self.record.c_type(dtype) for dtype in op.avx512]
         translate = NumberTranslator(op, self.record.derived)
-        self.derived = {}   # name -> C++ or None
+        self.derived = {}   # C++ by name, or None for a number that derive() sets
         for name, number in self.record.derived.items():
             value = number.expression and translate(number.expression)
             self.derived[name] = f"A({value})" if value and number.dtype == "A" else value
         self.sizes = {array: translate(array.size) for array in op.scratch}
 
-    # The header: the types that kernel.cc takes.
+    # The header has the types that kernel.cc takes.
     def header(self) -> str:
         """Return the text of ``<op>.h``."""
         structs = [f'#include "ops/{self.op.name}/record.inl"', ""] if self.has_structs else []
@@ -64,7 +64,7 @@ class Kernels:
         """Return the signature of the function in the operator's table that calls the kernel of a pass."""
         return f"void {self.op.name}_{direction}({listed(['const void *attrs', *_arrays(direction)])})"
 
-    # The source: kernel.cc, the kernels of this instruction set, and in one of the units what calls the best ones.
+    # The source has kernel.cc, the kernels of this instruction set, and in one of the units what calls the best ones.
     def source(self) -> str:
         """Return the text of ``<op>.cc``."""
         lines = [*self._included(), "", "namespace gluonops {", "",
@@ -108,7 +108,7 @@ class Kernels:
         return of_attrs(f"void {self.op.name}_{direction}", _arrays(direction),
                         ["switch (inputs[0].type) {", *cases, "}"], f"{self.camel}Attrs")
 
-    # What fills the record.
+    # The functions that fill the record.
     def _filling(self) -> list[str]:
         """Return the function that sets the members which follow from the attributes and the shapes."""
         body = [f"{self.args} args = {{}};", *self._sizes()]
