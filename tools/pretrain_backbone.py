@@ -41,7 +41,7 @@ RADIUS = (8, 30)           # pixels
 STRETCH = (0.83, 1.2)      # the width is scaled by it after the rotation
 CONTRAST = 0.25            # smallest distance of the mean colours of a shape and its background
 EASY = 0.4                 # share of the epochs in which the images become harder
-EXAMPLES = 20, 40          # so many of each class the linear classifier learns from, and is tested on
+EXAMPLES = 20, 40          # examples of each class that the linear classifier learns from, and is tested on
 LIMIT = 2 * 10**6          # bytes of the file
 
 

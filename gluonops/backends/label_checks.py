@@ -19,7 +19,7 @@ from ..contract.expressions import expression, fill_in
 from ..contract.op import Op
 
 CHECKED_CALLS = 2   # A block checks its first calls: a mistake in all labels shows there.
-MOST_CALLS = 1000   # So many calls are checked where no label is 0.
+MOST_CALLS = 1000   # The calls that are checked if no label is 0.
 
 
 def checking() -> bool:

@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-COLUMNS, ROWS = 80, 24   # A log has so many, and so has a terminal that names none, as those of containers do.
+COLUMNS, ROWS = 80, 24   # The size of a log, and of a terminal that does not tell its own, as in containers.
 WIDEST = 100             # the most columns of a bar
 WITHOUT_VALUES = 38   # columns of a bar that are not for its title, its unit and its values
 LOG_EVERY = 30     # seconds between lines in a log

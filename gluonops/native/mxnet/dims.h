@@ -25,7 +25,7 @@ const int64_t UNKNOWN = -1;   // a size
 // A tensor of float64 with so many elements fills the address space.
 const int64_t MOST_ELEMENTS = int64_t(1) << 60;
 
-const int MAX_NDIM = 8;   // Inference tries so many for an input of which nothing is known.
+const int MAX_NDIM = 8;   // The most that inference tries for an input of unknown shape.
 
 // A factor from attributes, and what the user calls it. Without a label there is no factor, so it is 1.
 struct Size {

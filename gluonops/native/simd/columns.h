@@ -265,7 +265,7 @@ GLUONOPS_INLINE int64_t elements_per_line(const RowSizes &sizes)
     const int64_t lanes = Simd<T>::LANES;
     if (sizes.inner >= lanes)
         return 1;
-    int64_t count = 1;   // So many elements fill whole vectors.
+    int64_t count = 1;   // the elements that fill whole vectors
     while (count * sizes.inner % lanes)
         count *= 2;
     if (sizes.length < FEWEST_FOLDED_LINES * count)

@@ -140,7 +140,7 @@ void copy_numbers(char *to, PieceSteps to_step, const char *from, PieceSteps fro
         }
 }
 
-const int64_t LINES_AT_ONCE = 128;   // So many stay in the first-level cache while all pieces are copied.
+const int64_t LINES_AT_ONCE = 128;   // They stay in the first-level cache while all pieces are copied.
 
 // Copies pieces of more than 4 bytes, for each of `outers` and each of `lines`.
 template <int PART>

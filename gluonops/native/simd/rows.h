@@ -96,7 +96,7 @@ inline void parallel_spans(int64_t rows, int64_t length, int64_t span, int64_t b
 }
 
 const int64_t MAX_BLOCK_COLUMNS = 512;
-const int64_t BLOCK_BYTES = 262144;   // A block's input has so many, and stays in the second-level cache.
+const int64_t BLOCK_BYTES = 262144;   // The bytes of a block's input, which stays in the second-level cache.
 
 // Returns how many columns a block has: a multiple of a cache line.
 template <typename T>

@@ -14,9 +14,9 @@
 namespace gluonops::GLUONOPS_ISA {
 
 const int64_t MAX_SHORT_LENGTH = 128;     // with longer rows little is lost at the end of a row
-const int64_t SHORT_BLOCK_BYTES = 4096;   // A block's elements have about so many: all stay in the first-level cache.
+const int64_t SHORT_BLOCK_BYTES = 4096;   // A block has about so many, which stay in the first-level cache.
 const int64_t MAX_SHORT_ROWS = 128;       // A block has no more.
-const int64_t SHORT_STREAMING_MIN_BYTES = 32 << 20;   // All tensors together have at least so many.
+const int64_t SHORT_STREAMING_MIN_BYTES = 32 << 20;   // The fewest bytes that all tensors have together.
 
 // Returns whether this is faster than reducing rows as rows.h or columns.h do: the processor has to permute vectors.
 template <typename T>
@@ -44,7 +44,7 @@ struct LaneRows {
     int16_t first[MAX_SHORT_LENGTH];                     // rows
     int64_t rows;                                        // how many a period has
 
-    // Spans have so many elements. Returns how many vectors a period has.
+    // Returns how many vectors a period has, if spans have this many elements.
     int64_t fill(int64_t span)
     {
         int64_t vectors = 0, row = 0, element = 0;   // where a vector's first lane is

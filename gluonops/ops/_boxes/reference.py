@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ...backends.emitter import Array
 
-LOSS_EPS = 1e-7     # torchvision's
+LOSS_EPS = 1e-7     # the constant of torchvision
 TINY_AREA = 1e-18   # added to a union, so that boxes without an area have the IoU 0; its square is a float32
 
 

@@ -9,7 +9,7 @@
 #include "../_region/class_logits.inl"
 #include "../_region/head.inl"
 
-enum { LEFT = 1024 };   // A block holds the numbers of so many predictions that are left over.
+enum { LEFT = 1024 };   // The most predictions left over whose numbers a block holds.
 
 struct Or { __device__ unsigned operator()(unsigned a, unsigned b) const { return a | b; } };
 
@@ -298,7 +298,7 @@ __device__ void compute_image(const Args &args, const Targets<T, Loss> &targets,
         parts[p] = is_invalid ? not_a_number<A>() : A(0);
     const int predictions = int(map.anchors * map.cells());   // more fit into no memory
     __shared__ int left[LEFT];
-    int count = 0;   // The threads have left over so many.
+    int count = 0;   // the predictions that the threads have left over
     for (int first = blockIdx.y * THREADS; first < predictions; first += step) {
         const int n = first + threadIdx.x, lane = threadIdx.x % WARP;
         bool is_left = !is_invalid && targets.assigned(n - lane) >> lane & 1;

@@ -246,7 +246,7 @@ void head_loss_forward(const Args<T> &args, const Loss &loss)
     parallel_for_each(batch, args.truths * 64 * (1 + compared), [&](int64_t image) {
         args.count[image] = Image(args, loss, image).match_truths();
     });
-    // The work per anchor takes as much time as moving so many bytes.
+    // The work per anchor takes as much time as moving this number of bytes.
     const int64_t bytes = sizes.cells() * (8 * args.truths + 4 * sizes.channels + 64);
     parallel_for_each(batch * anchors, bytes, [&](int64_t i) {
         Image(args, loss, i / anchors).anchor_loss(i % anchors, args.partial + i * PARTS);

@@ -7,7 +7,7 @@ from ...contract.op import THREADS, Arg, Array, Attr, Bool, Cuda, Kernels, Launc
 from .contract import ANCHOR_COUNT
 
 PARTS = ("coordinates", "objectness", "no_objectness", "classes", "cost", "iou", "recall", "probability", "truths")
-MANY_BLOCKS = 256   # So many are enough for a GPU: as many images have one each.
+MANY_BLOCKS = 256   # blocks that are enough for a GPU, so that more images have one each
 
 BOXES = ValidRows(
     columns=("x", "y", "w", "h", "class_id"),

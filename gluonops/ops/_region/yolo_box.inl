@@ -5,7 +5,7 @@
 // `max_delta` if there is no limit.
 template <typename A, typename Kinds> struct YoloLoss : HeadLoss<A> {
     enum { WRITTEN = 0 };   // see loss.h
-    enum { TOGETHER = 8 };  // So many threads of a GPU compute a prediction that is left over.
+    enum { TOGETHER = 8 };  // The threads of a GPU that compute a prediction left over.
     bool alexeyab, new_coords, objectness_smooth, focal_loss, several_anchors;
     int box_loss;
     A ignore_thresh, truth_thresh, iou_thresh, iou_normalizer, obj_normalizer, max_delta, scale_x_y, label_smooth_eps;

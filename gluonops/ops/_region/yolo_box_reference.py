@@ -10,7 +10,7 @@ from .._boxes.reference import LOSS_EPS, LOSSES, BoxPair, Side, extent, side_of_
 from .reference import HEIGHT, WIDTH, X, Y
 from .yolo_reference import Head, Matches, Truths, by_anchor, entropy
 
-ALPHA_EPS = 1e-6   # AlexeyAB's
+ALPHA_EPS = 1e-6   # the constant of AlexeyAB's program
 
 
 def last_truths(F, truths: Truths, matches: Matches) -> Truths:

@@ -19,7 +19,7 @@ from .truths import iou, valid_mask
 
 LIKELY = 0.25         # class probability that AlexeyAB's program wants of an ignored prediction
 RECALL_IOU = 0.5
-FOCAL_EPS = 1e-15     # AlexeyAB's
+FOCAL_EPS = 1e-15     # the constant of AlexeyAB's program
 
 
 class Head(NamedTuple):

@@ -2,8 +2,8 @@
 from ...contract.op import THREADS, Arg, Array, Attr, Cuda, Float, Int, Kernels, Launch, Op, Out, Shapes
 from .._softmax.contract import HELD, ROWS_AND_AXIS, WARP, power_of_two, threads_per_row
 
-GPU_BLOCKS = 512    # Backward has at most so many. Each has sums of its own for the gradient of the scale.
-STEPS = ("DOTS", "ROWS", "SCALE")   # the dot products of long rows; the data's gradient; the scale's gradient
+GPU_BLOCKS = 512    # The most blocks of backward, each with sums of its own for the gradient of the scale.
+STEPS = ("DOTS", "ROWS", "SCALE")   # for the dot products of long rows, the gradient of the data, and that of the scale
 
 DATA = "batch..., channels@axis, inner..."
 

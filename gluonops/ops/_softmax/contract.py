@@ -8,7 +8,7 @@ from ...contract.op import THREADS, WARP, Arg, Array, Attr, Int, Launch, Out, Re
 MANY_ROWS = 16384      # number of rows that occupies a GPU with one thread per row
 MANY_THREADS = 131072   # number of threads that occupies a GPU
 MAX_BLOCKS = 2048      # number of blocks that occupies a GPU several times over
-FEW_BLOCKS = 256       # a GPU has room for more
+FEW_BLOCKS = 256       # blocks that do not fill a GPU
 ONE_WAVE = 512         # blocks of losses, all of which a large GPU has room for
 HELD = 32              # elements that a thread holds in registers
 MAX_SPLITS = 4096       # splits per row; CUDA allows 65,535
@@ -22,7 +22,7 @@ AXIS = Attr("axis", Int(), -1, "The axis of the classes.")
 
 LOGITS = "batch..., classes@axis, inner..."
 ROWS = "batch..., inner..."               # one value per row of classes
-ROWS_AND_AXIS = "batch..., 1, inner..."   # the same, as keepdims shape
+ROWS_AND_AXIS = "batch..., 1, inner..."   # one value per row, in the shape with keepdims
 ROW_LOSS = (Out("output", "T", "loss per row"),
             Out("max", "A", "maximum per row"),
             Out("log_sum", "A", "log(sum(exp(row - max))) per row"))

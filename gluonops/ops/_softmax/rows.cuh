@@ -5,9 +5,9 @@
 //
 // A loop over chunks is not unrolled: the registers of two chunks are those that another block would need.
 
-enum { HELD_BYTES = 128 };     // A thread of at most 256 holds so many of a row in registers; see __launch_bounds__.
-enum { STREAMED_BYTES = 64 };  // A thread reads so many of a row that is not held: more threads share a processor.
-enum { SPLIT_UNIT = 64 };      // splits begin at a multiple of so many elements
+enum { HELD_BYTES = 128 };     // What one of at most 256 threads holds of a row in registers; see __launch_bounds__.
+enum { STREAMED_BYTES = 64 };  // What a thread reads at a time of a row that is not held, so that more threads fit.
+enum { SPLIT_UNIT = 64 };      // splits begin at a multiple of this many elements
 
 // A split of a row: elements start, start + inner, ... of the tensor. `position` is that of the first one in its row.
 struct RowSplit {

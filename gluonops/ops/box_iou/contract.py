@@ -4,9 +4,9 @@ import math
 from ...contract.op import THREADS, Arg, Array, Cuda, Launch, Op, Out, Shapes
 from .._boxes.contract import FORMAT
 
-BLOCKS = 792    # So many occupy a large GPU.
-ROWS = 16       # A thread of forward has so many boxes of lhs.
-BAND = 64       # Several blocks share the boxes of lhs where each has at least so many.
+BLOCKS = 792    # the number of blocks that occupies a large GPU
+ROWS = 16       # the boxes of lhs that a thread of forward has
+BAND = 64       # the fewest boxes of lhs for each of the blocks that share them
 
 
 def forward(args) -> Launch:

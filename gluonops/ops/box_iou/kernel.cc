@@ -10,7 +10,7 @@
 namespace gluonops::GLUONOPS_ISA {
 namespace {
 
-const int64_t PAIR_BYTES = 16;   // moving so many bytes takes as long as the gradient of a pair
+const int64_t PAIR_BYTES = 16;   // the gradient of a pair takes as long as moving these bytes
 
 template <bool CENTER, typename T>
 struct Boxes {

@@ -4,7 +4,7 @@
 #include "../_shared_rows/shared_rows.cuh"
 #include "../_boxes/boxes.inl"
 
-enum { NUMBERS = 4 };   // A box has so many.
+enum { NUMBERS = 4 };   // the numbers of a box
 
 template <typename T>
 __device__ Sides<typename Accumulator<T>::type> sides_at(const BoxIouArgs<T> &args, const T *boxes, int64_t i)
@@ -20,7 +20,7 @@ template <typename T>
 __device__ void forward(const BoxIouArgs<T> &args)
 {
     typedef typename Accumulator<T>::type A;
-    const int64_t bands = quotient(args.lhs_boxes + ROWS - 1, ROWS);   // A set has so many.
+    const int64_t bands = quotient(args.lhs_boxes + ROWS - 1, ROWS);   // the bands of a set
     for (int64_t i = first_item(); i < args.sets * bands * args.rhs_boxes; i += item_step()) {
         const int64_t band = quotient(i, args.rhs_boxes), set = quotient(band, bands);
         const int64_t column = i - band * args.rhs_boxes, row = (band - set * bands) * ROWS;

@@ -3,8 +3,8 @@ import math
 
 from ...contract.op import Arg, Array, Cuda, Indices, Launch, Op, Out, Shapes, rows
 
-BLOCKS = 1056         # So many occupy a large GPU.
-SPLIT = 512           # A block has at least so many samples of a class that several share.
+BLOCKS = 1056         # the number of blocks that occupies a large GPU
+SPLIT = 512           # the fewest samples for each of the blocks that share a class
 
 
 def backward(args) -> Launch:

@@ -16,8 +16,8 @@ from .contract import SHIFTS
 MEANS = (0, 2, 4, 6)
 DEVIATIONS = (1, 3, 5, 7)
 OBJECT = 8
-WIDER = 0.3           # AlexeyAB's sigma_const
-DENSITY_EPS = 1e-9    # AlexeyAB's
+WIDER = 0.3           # sigma_const of AlexeyAB's program
+DENSITY_EPS = 1e-9    # the constant of AlexeyAB's program
 LOG_EPS = math.log(DENSITY_EPS)
 
 

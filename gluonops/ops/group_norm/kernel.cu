@@ -6,7 +6,7 @@
 // Bytes moved: forward 2 times the data's, backward 5 times; fewer where the cache holds what is read again.
 #include "../_softmax/rows.cuh"
 
-enum { BYTES = 64 };   // A thread holds so many of a row.
+enum { BYTES = 64 };   // the bytes of a row that a thread holds
 
 // The sums over elements: of the head gradient, and of its product with the normalised data.
 struct Sums {

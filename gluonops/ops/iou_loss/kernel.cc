@@ -6,7 +6,7 @@
 namespace gluonops::GLUONOPS_ISA {
 namespace {
 
-const int64_t BOX_BYTES = 64;   // moving so many bytes takes as long as a box
+const int64_t BOX_BYTES = 64;   // a box takes as long as moving these bytes
 
 // Returns the losses of the boxes from `first` on.
 template <int KIND, typename T, typename Mask>

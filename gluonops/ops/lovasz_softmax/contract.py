@@ -21,7 +21,7 @@ OP = Op(
     unsupported={"kernel.cu": "a block of threads for each class would sort more slowly than MXNet's operators, which "
                               "sort with the whole GPU"},
     counts={"class_weight": "classes"},
-    derived={"selections": "batch if per_sample else 1", "samples": "1 if per_sample else batch",   # a selection's
+    derived={"selections": "batch if per_sample else 1", "samples": "1 if per_sample else batch",   # one per selection
              "threads": Number("int64")},
     scratch=(
         Array("class_ids", "int32", "batch * inner", "forward"),

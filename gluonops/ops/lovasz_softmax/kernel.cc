@@ -24,7 +24,7 @@ namespace {
 // -- the order -------------------------------------------------------------------------------------------------------
 
 const int DIGIT_BITS = 11, DIGIT_VALUES = 1 << DIGIT_BITS;
-const int64_t FEW_ITEMS = 256;   // So many are sorted by comparing them.
+const int64_t FEW_ITEMS = 256;   // Up to this number, items are sorted by comparing them.
 
 template <typename Item>
 GLUONOPS_INLINE int digit_of(const Item &item, int shift)

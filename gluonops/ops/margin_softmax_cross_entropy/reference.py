@@ -5,7 +5,7 @@ from ...backends.emitter import Array
 from .._labels.reference import exact, first_class, label_masks, number_of_label, row_weights, without_ignored
 
 LIMIT = 1 - 2.0 ** -20   # beyond it the derivative by the angle is not finite
-MIN_SINE = 2.0 ** -10    # less than the sine at the limit; for float16, which rounds the limit to 1
+MIN_SINE = 2.0 ** -10    # less than the sine at the limit, which float16 rounds to 1
 
 
 def forward(F, attrs, data: Array, label: Array) -> tuple[Array, ...]:

@@ -5,7 +5,7 @@
 // per element.
 #include "../_order/keys.inl"
 
-enum { OWN = 16 };   // A thread holds so many losses.
+enum { OWN = 16 };   // the losses that a thread holds
 
 // The lowest loss that is kept, as far as its digits are known, and how many are kept of those that have these digits.
 // If all of them are kept, `is_certain` is true, and no other digit has to be determined.

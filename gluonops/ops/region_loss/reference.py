@@ -23,7 +23,7 @@ def forward(F, attrs, data: Array, truth: Array, seen: Array) -> tuple[Array, ..
     last = boxes.last_truths(F, truths, matches)
     targets, weight = _box_targets(F, attrs, options, head, last, matches, seen)
     errors = [value - target for value, target in zip(predicted, targets)]
-    deltas = [weight * error for error in errors]                                          # minus Darknet's
+    deltas = [weight * error for error in errors]                                          # minus Darknet's delta
     coordinates = sum(delta * error for delta, error in zip(deltas, errors)) / 2
     if attrs.box_loss == "giou":
         giou, derivatives = _giou(F, attrs, head, last, matches)
