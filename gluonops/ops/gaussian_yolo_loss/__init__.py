@@ -44,8 +44,9 @@ the program where ``yolo_loss`` does.
 
 ``parts=True`` also returns those of ``yolo_loss``, (B, 9); the first one has the loss of the deviations, too.
 
-Work: forward reads five of the map's planes, the others only where an IoU is above ``ignore_thresh`` or a prediction
-has a match, and writes the gradient, which has the size of the map. Backward reads and writes the gradient once.
+Work: forward reads five of the map's planes for each anchor, and the others only where an IoU is above
+``ignore_thresh`` or a prediction has a match. It writes the gradient, which has the size of the map. Backward reads and
+writes the gradient once.
 """
 from __future__ import annotations
 

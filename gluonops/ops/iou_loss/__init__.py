@@ -33,7 +33,8 @@ exchanged has the intersection 0 and a signed area, as in torchvision. If ends o
 is that of the end of the data, where PyTorch divides it between both. Where torchvision's CIoU is NaN, because a height
 is 0, the angle ``atan(w / h)`` is pi/2 (0 without a width) and a constant. A NaN in a box makes its loss NaN.
 
-Work: forward reads both boxes and writes a number per box. Backward reads both boxes and writes one.
+Work: forward reads both boxes and writes a number for each pair. Backward reads both boxes and writes the gradient of
+one.
 """
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ centred at x = 0 is a box (in Darknet it ends the list).
 Without ``softmax``, if two ground truths match the same prediction, the classes of both count. (Darknet starts again if
 the error of class 0 was exactly 0 in between. This operator does the same.)
 
-Work: forward reads the map, with the classes only at ground truths, and writes the gradient, which has the size of the
+Work: forward reads the map, but the classes only at ground truths, and writes the gradient, which has the size of the
 map. Backward reads and writes the gradient once.
 """
 from __future__ import annotations

@@ -24,7 +24,8 @@ logits up to 1e4 and beyond, whether p is near 0 or near 1. A logit of -infinity
 and the gradient that of the cross-entropy. Forward keeps two numbers per row for backward, as hidden outputs of the
 node, and no probabilities.
 
-Work: forward reads the logits once, and writes three numbers per row. Backward reads and writes them once.
+Work: forward reads the logits once, and writes three numbers per row. Backward reads the logits once and writes their
+gradient.
 """
 from __future__ import annotations
 

@@ -26,8 +26,9 @@ Apache MXNet 1.9.1 ``src/operator/softmax_output-inl.h``.
 
 Notes
 -----
-Work: forward moves 2 times the tensor's bytes, with the exceptions of softmax. Backward moves 2 times the bytes, and
-the labels. With ``valid`` and an ``ignore_label``, the labels are counted first, in a separate launch.
+Work: forward reads and writes every element once, with the exceptions that the notes of softmax name. Backward reads
+the output and the labels, and writes the gradient. With ``valid`` and an ``ignore_label``, the labels are counted
+first, in a separate launch.
 """
 from __future__ import annotations
 

@@ -93,8 +93,8 @@ probability is exactly 0 or 1 and several ground truths have one prediction (the
 ``parts=True`` also returns those of ``region_loss``, (B, 9); the sums over the ground truths are over the matches by
 cell here. Invalid rows of ground truth are those of ``region_loss``, with the same result.
 
-Work: forward reads five of the map's planes, the classes only where an IoU is above ``ignore_thresh``, and writes the
-gradient, which has the size of the map. Backward reads and writes the gradient once.
+Work: forward reads five of the map's planes for each anchor, and the classes only where an IoU is above
+``ignore_thresh``. It writes the gradient, which has the size of the map. Backward reads and writes the gradient once.
 """
 from __future__ import annotations
 
