@@ -20,7 +20,7 @@ try:
 except ImportError:   # setuptools before 70.1
     from wheel.bdist_wheel import bdist_wheel
 
-# They are run as files: the package needs MXNet to be imported.
+# These modules are run as files, because importing the package needs MXNet.
 NATIVE = runpy.run_path(str(HERE / "gluonops" / "native" / "build.py"))
 WHEEL = runpy.run_path(str(HERE / "gluonops" / "runtime" / "mxnet_wheel.py"))
 CUDA_LIBRARIES = runpy.run_path(str(HERE / "gluonops" / "runtime" / "cuda_libraries.py"))["REQUIREMENTS"]
@@ -49,7 +49,7 @@ EXTRAS = {
         "pytest-timeout>=2.2",
         "hypothesis>=6.80",
         "gluoncv>=0.10.5",
-        # None has a wheel for Python 3.15 yet. scikit-image is for its photographs, the first three run a notebook.
+        # None of these has a wheel for Python 3.15 yet. The first three run a notebook. scikit-image has photographs.
         "ipykernel>=6; python_version < '3.15'",
         "ipywidgets>=8; python_version < '3.15'",
         "nbclient>=0.8; python_version < '3.15'",
@@ -68,7 +68,10 @@ EXTRAS = {
 
 
 def installed_mxnet():
-    """The folder of MXNet, with its headers: of this environment, or of the one that an isolated build is for."""
+    """Return the folder of MXNet, in which its headers lie.
+
+    It is the MXNet of this environment, or of the environment for which an isolated build runs.
+    """
     for path in (*sys.path, sysconfig.get_path("purelib")):
         if (pathlib.Path(path) / "mxnet" / "include").is_dir():
             return pathlib.Path(path) / "mxnet"
@@ -78,9 +81,9 @@ def installed_mxnet():
 class BuildPy(build_py):
     """Compiles the C++ library as well, unless GLUONOPS_COMPILE is 0, or MXNet does not run on this system.
 
-    The library stays in the source tree, too, where the next installation finds it and does not compile it again, and
-    where Python finds it that is started in the root of the clone. Without a compiler the package is installed without
-    it, and says so.
+    The library also stays in the source tree. There the next installation finds it and does not compile it again, and
+    so does Python if it is started in the root of the clone. Without a compiler the package is installed without the
+    library, and says so.
     """
 
     def run(self):
@@ -104,7 +107,7 @@ class BuildPy(build_py):
 
 
 class PlatformWheel(bdist_wheel):
-    """One wheel for every Python on this kind of machine: the library calls MXNet, not Python."""
+    """A wheel for every Python on this kind of machine, because the library calls MXNet and not Python."""
 
     def finalize_options(self):
         super().finalize_options()
@@ -115,7 +118,7 @@ class PlatformWheel(bdist_wheel):
 
 
 class PlatformDistribution(Distribution):
-    """Has a compiled part, though none that setuptools compiles."""
+    """A distribution with a compiled part, although setuptools compiles none."""
 
     def has_ext_modules(self):
         return True

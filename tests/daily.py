@@ -80,7 +80,7 @@ DAILY = {
 
 
 def combinations(check: str, operator: str, axes: dict[str, tuple]) -> list[tuple]:
-    """The combinations of the axes' values that a check runs for, each of them once.
+    """Return the combinations of the axes' values that a check runs for, each of them once.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def combinations(check: str, operator: str, axes: dict[str, tuple]) -> list[tupl
 
 
 def _places(row: dict, axes: dict[str, tuple]) -> Iterator[tuple[int, ...]]:
-    """The combinations of a row, as places in the axes' values. Values that the operator lacks are left out."""
+    """Return the combinations of a row, as places in the axes' values. Values that the operator lacks are left out."""
     def taken(axis: str, values: tuple) -> list[int]:
         if row.get(axis) == FIRST:
             return [0]

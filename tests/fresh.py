@@ -62,7 +62,7 @@ def python(*words: str | os.PathLike, cwd: str | os.PathLike = ".", env: dict[st
 
 
 def _ask(program: dict, packages: tuple[str, ...]) -> int:
-    """The exit status of a program that the server runs."""
+    """Return the exit status of a program that the server runs."""
     server = _server(packages)
     try:
         print(json.dumps(program), file=server.stdin, flush=True)

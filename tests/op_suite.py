@@ -82,7 +82,7 @@ class OpSuite:
     texts = {}         # {attribute: its texts in a graph}, valid and not: the library reads them as the contract does
     exact = False      # whether elements only move
     empty = None       # Case with a batch of 0
-    given = ()         # inputs whose shapes do not follow from the data's
+    own_shapes = ()    # inputs whose shapes do not follow from the data's
     undefined = ()     # special values without a documented result: tests/fuzz runs them and compares nothing
     needs_types = ()   # dtypes whose results differ in a builtin graph of unknown types, where MXNet rounds otherwise
     determined = ()    # (known shapes by tensor, attrs, all shapes by tensor): inference from less than the data
@@ -97,14 +97,17 @@ class OpSuite:
         return oracles.get(self.name).backward(attrs, head, *inputs)
 
     def scalar(self, attrs, head, *inputs):
-        """What the gradient differentiates: sum(head * output) unless the op ignores the head gradient."""
+        """Return what the gradient differentiates: sum(head * output) unless the op ignores the head gradient."""
         oracle = oracles.get(self.name)
         if hasattr(oracle, "objective"):
             return oracle.objective(attrs, head, *inputs)
         return (head * self.oracle(attrs, *inputs)).sum()
 
     def amplification(self, attrs, backend, *inputs):
-        """How many times larger than 1 the numbers are whose differences make the gradient: rounding grows as much."""
+        """Return how many times larger than 1 the numbers are whose differences make the gradient.
+
+        Rounding errors grow by as much.
+        """
         return 1.0
 
     def output_amplification(self, attrs, *inputs):
@@ -114,7 +117,7 @@ class OpSuite:
     # -- helpers ---------------------------------------------------------------------------------------------
     @classmethod
     def axes(cls, name):
-        """What the tests vary; a backend only where it has a kernel."""
+        """Return what the tests vary; a backend only where it has a kernel."""
         op = registry.get(cls.name).op
         kernels = {"native": "kernel.cc", "cuda": "kernel.cu"}
         return {"case": cls.cases, "dtype": op.types["T"], "row": cls.table, "error": cls.errors,
@@ -461,10 +464,10 @@ class OpSuite:
             graph = mx.sym.load_json(self.function(*map(mx.sym.var, names), **case.attrs).tojson())
         expected = self.op.infer_shape(self.typed(case), dict(zip(names, case.shapes)))
         assert graph.infer_shape(**dict(zip(names, case.shapes)))[1] == [expected[self.op.outputs[0].name]]
-        found = [shapes for shapes in other_shapes(case.shapes) if self.refuses(case, dict(zip(names, shapes)))]
-        for i in rng.permutation(len(found))[:20]:
+        refused = [shapes for shapes in other_shapes(case.shapes) if self.refuses(case, dict(zip(names, shapes)))]
+        for i in rng.permutation(len(refused))[:20]:
             with pytest.raises(mx.MXNetError):
-                assert not graph.infer_shape(**dict(zip(names, found[i]))), found[i]
+                assert not graph.infer_shape(**dict(zip(names, refused[i]))), refused[i]
 
     def test_builtin_graph_of_nothing(self, case):
         """MXNet infers shapes without elements, or refuses them; some of its operators divide by such a size."""
@@ -492,16 +495,16 @@ class OpSuite:
         has_class_ids = bool(self.op.index_sizes(self.typed(case), {first: case.shapes[0]}))
         if has_class_ids and len(case.shapes[1]) == len(case.shapes[0]):
             pytest.skip("a label that keeps its axis is not what follows from the data alone")
-        known = {f"node_{arg.name}": shape for arg, shape in zip(self.op.inputs, case.shapes)
-                 if arg.name == first or arg.name in self.given}
-        arguments, outputs, _ = self.symbol(case).infer_shape(**known)
+        input_shapes = {f"node_{arg.name}": shape for arg, shape in zip(self.op.inputs, case.shapes)
+                        if arg.name == first or arg.name in self.own_shapes}
+        arguments, outputs, _ = self.symbol(case).infer_shape(**input_shapes)
         assert arguments == [tuple(shape) for shape in case.shapes]
         expected = self.oracle(self.typed(case), *[a.astype("float64") for a in self.draw(case, "float64", rng)])
         assert outputs[0] == expected.shape
 
     def test_determined_shapes(self):
-        for known, attrs, everything in self.determined:
-            assert self.op.infer_shape(self.op.parse(attrs), known) == everything
+        for shapes, attrs, everything in self.determined:
+            assert self.op.infer_shape(self.op.parse(attrs), shapes) == everything
 
     def test_type_inference(self, dtype):
         graph = self.symbol(self.cases[0])
@@ -589,16 +592,16 @@ def other_shapes(shapes):
 
 
 def largest_finite(array):
-    """The largest number of an array, at least 1."""
+    """Return the largest number of an array, at least 1."""
     return array[np.isfinite(array)].max(initial=1.0)
 
 
 def suite_of(name):
-    """The suite of an operator, from ``ops/<name>/test_<name>.py``: as pytest imports it, by its basename."""
+    """Return the suite of an operator, from ``ops/<name>/test_<name>.py``: as pytest imports it, by its basename."""
     if str(FOLDER / name) not in sys.path:
         sys.path.append(str(FOLDER / name))
     module = importlib.import_module(f"test_{name}")
-    found = [value for value in vars(module).values()
-             if isinstance(value, type) and issubclass(value, OpSuite) and value.name == name]
-    assert len(found) == 1, f"{module.__file__} has {len(found)} suites of {name}; expected one"
-    return found[0]
+    suites = [value for value in vars(module).values()
+              if isinstance(value, type) and issubclass(value, OpSuite) and value.name == name]
+    assert len(suites) == 1, f"{module.__file__} has {len(suites)} suites of {name}; expected one"
+    return suites[0]

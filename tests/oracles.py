@@ -32,7 +32,7 @@ __all__ = ["draw_labels", "get"]
 
 
 def get(name):
-    """The oracle module of an operator."""
+    """Return the oracle module of an operator."""
     return importlib.import_module(f"ops.{name}.oracle")
 
 

@@ -32,11 +32,11 @@ def test_the_table_names_what_exists():
 def test_every_request_in_every_backend(name):
     """Where a kernel adds, it does so for every dtype."""
     axes = axes_of(SUITES[name], "dtype", "request_", "backend")
-    found = daily.combinations("test_requests", name, axes)
-    assert len(found) == len(set(found)), "each of them once"
-    assert {(request, backend) for _, request, backend in found} == {*itertools.product(*list(axes.values())[1:])}
+    chosen = daily.combinations("test_requests", name, axes)
+    assert len(chosen) == len(set(chosen)), "each of them once"
+    assert {(request, backend) for _, request, backend in chosen} == {*itertools.product(*list(axes.values())[1:])}
     kernels = {"native", "cuda"} & set(axes["backend"])
-    assert {(dtype, backend) for dtype, request, backend in found if request == "add"} >= {
+    assert {(dtype, backend) for dtype, request, backend in chosen if request == "add"} >= {
         *itertools.product(axes["dtype"], kernels)}
 
 
@@ -44,17 +44,17 @@ def test_every_request_in_every_backend(name):
 def test_every_case_with_every_implementation_and_every_dtype_in_every_backend(name):
     """``custom`` runs the kernels of ``native``, or the reference."""
     axes = axes_of(SUITES[name], "case", "dtype", "backend", "mode")
-    found = daily.combinations("test_output_and_gradient", name, axes)
-    assert len({(case.id, backend) for case, _, backend, _ in found if backend != "custom"}) == (
+    chosen = daily.combinations("test_output_and_gradient", name, axes)
+    assert len({(case.id, backend) for case, _, backend, _ in chosen if backend != "custom"}) == (
         len(axes["case"]) * len(set(axes["backend"]) - {"custom"}))
-    assert {(dtype, backend) for _, dtype, backend, _ in found} == {*itertools.product(axes["dtype"], axes["backend"])}
+    assert {(dtype, backend) for _, dtype, backend, _ in chosen} == {*itertools.product(axes["dtype"], axes["backend"])}
 
 
 def test_every_mode_in_every_backend():
     for name in daily.VARIED:
         axes = axes_of(SUITES[name], "case", "dtype", "backend", "mode")
-        found = daily.combinations("test_output_and_gradient", name, axes)
-        assert {test[2:] for test in found} == {*itertools.product(axes["backend"], axes["mode"])}
+        chosen = daily.combinations("test_output_and_gradient", name, axes)
+        assert {test[2:] for test in chosen} == {*itertools.product(axes["backend"], axes["mode"])}
 
 
 def test_a_row_takes_every_value_of_the_axes_that_it_leaves_out(monkeypatch):

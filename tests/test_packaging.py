@@ -29,7 +29,7 @@ print(json.dumps({"gluonops": gluonops.__file__, "models": gluonops.models.__fil
 
 
 def copy_of_repository(target):
-    """The sources, without what was built, installed or put out."""
+    """Return the sources, without what was built, installed or put out."""
     def skipped(folder, names):
         return [name for name in names if name in {".git", "build", "dist", "out", "__pycache__", ".hypothesis"}
                 or name.startswith(".venv") or name.endswith((".egg-info", "_cache"))
@@ -88,19 +88,19 @@ def check_installed(environment, gluonops, models, cwd):
     """It runs from a folder of its own, and every part comes from where it should."""
     elsewhere = cwd / "elsewhere"
     elsewhere.mkdir()
-    found = json.loads(succeed(environment / "bin" / "python", "-c", ASK, cwd=elsewhere).splitlines()[-1])
-    assert pathlib.Path(found["gluonops"]).parent == gluonops
-    assert pathlib.Path(found["models"]).parent == models
-    assert not found["top_level_models"]
-    assert found["version"] == gops.__version__ and found["output"] == [2, 10]
+    answer = json.loads(succeed(environment / "bin" / "python", "-c", ASK, cwd=elsewhere).splitlines()[-1])
+    assert pathlib.Path(answer["gluonops"]).parent == gluonops
+    assert pathlib.Path(answer["models"]).parent == models
+    assert not answer["top_level_models"]
+    assert answer["version"] == gops.__version__ and answer["output"] == [2, 10]
     report = json.loads(succeed(environment / "bin" / "gluonops", "doctor", "--json", cwd=elsewhere))
     assert report["ok"] and pathlib.Path(report["path"]) == gluonops
 
 
 def packaged(*suffixes):
     """Paths inside the installed package, as the repository has them."""
-    found = {path.relative_to(ROOT).as_posix() for path in (ROOT / "gluonops").rglob("*") if path.suffix in suffixes}
-    return found | {f"gluonops/{path.relative_to(ROOT).as_posix()}"
+    files = {path.relative_to(ROOT).as_posix() for path in (ROOT / "gluonops").rglob("*") if path.suffix in suffixes}
+    return files | {f"gluonops/{path.relative_to(ROOT).as_posix()}"
                     for path in (*(ROOT / "models").rglob("*"), *(ROOT / "examples").glob("*"))
                     if path.suffix in (".py", ".params")}
 
@@ -167,9 +167,9 @@ def test_python_in_the_root_of_a_clone_finds_its_parts(tmp_path):
     """It finds the folder gluonops there before what is installed, and models and examples beside it."""
     for name in ("gluonops", "models", "examples"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "generated"))
-    found = json.loads(fresh.python("-c", NOT_EDITABLE + ASK, cwd=tmp_path).stdout)
-    assert pathlib.Path(found["gluonops"]) == tmp_path / "gluonops" / "__init__.py"
-    assert pathlib.Path(found["models"]) == tmp_path / "models" / "__init__.py" and found["output"] == [2, 10]
+    answer = json.loads(fresh.python("-c", NOT_EDITABLE + ASK, cwd=tmp_path).stdout)
+    assert pathlib.Path(answer["gluonops"]) == tmp_path / "gluonops" / "__init__.py"
+    assert pathlib.Path(answer["models"]) == tmp_path / "models" / "__init__.py" and answer["output"] == [2, 10]
     doctor = "import runpy; sys.argv = ['gluonops', 'doctor']; runpy.run_module('gluonops', run_name='__main__')"
     done = fresh.python("-c", NOT_EDITABLE + doctor, cwd=tmp_path)
     assert done.stdout.endswith("gluonops works here.\n"), done.stdout
@@ -223,13 +223,13 @@ def test_the_newest_python_is_chosen(tmp_path):
     pyenv = tmp_path / ".pyenv" / "versions" / "3.18.2" / "bin"
     pyenv.mkdir(parents=True)
     fails = script(tmp_path / "python3.19", "exit 1")
-    found = [script(folder / name, '! test "$1" = -m')   # it suits, and makes no environment
-             for folder, name in ((tmp_path, "python3.16"), (tmp_path, "python3.17"), (pyenv, "python"))]
-    for expected in (found[2], "python3.17", "python3.16"):
+    pythons = [script(folder / name, '! test "$1" = -m')   # it suits, and makes no environment
+               for folder, name in ((tmp_path, "python3.16"), (tmp_path, "python3.17"), (pyenv, "python"))]
+    for expected in (pythons[2], "python3.17", "python3.16"):
         done = subprocess.run(["sh", ROOT / "tools" / "venv.sh", tmp_path / "venv"], capture_output=True, text=True,
                               env={"PATH": f"{tmp_path}:{os.defpath}", "HOME": str(tmp_path)}, check=False)
         assert done.stdout == f"{expected} -m venv {tmp_path / 'venv'}\n", done.stderr
-        found.pop().unlink()
+        pythons.pop().unlink()
     assert fails.exists()
 
 
@@ -283,9 +283,9 @@ def test_the_quick_matrix_is_the_oldest_and_the_newest(tool, monkeypatch, capsys
     monkeypatch.setattr(sys, "argv", ["python_matrix.py", "--quick", "-x"])
     with pytest.raises(SystemExit, match="False"):
         matrix.main()
-    found = [line.split() for line in capsys.readouterr().out.splitlines()[1:]]
+    pairs = [line.split() for line in capsys.readouterr().out.splitlines()[1:]]
     few = str(len(matrix.FEW_TESTS))
-    assert found == [["3.10", "1.23", few, "['-x']"], ["3.13", "2.5", few, "['-x']"]]
+    assert pairs == [["3.10", "1.23", few, "['-x']"], ["3.13", "2.5", few, "['-x']"]]
 
 
 def test_a_fresh_system_gets_the_settings_of_pip(tool, monkeypatch, tmp_path):
@@ -300,10 +300,10 @@ def test_a_fresh_system_gets_the_settings_of_pip(tool, monkeypatch, tmp_path):
     monkeypatch.setenv("PIP_CONFIG_FILE", str(settings))
     monkeypatch.setenv("SSL_CERT_DIR", f"{tmp_path}/certificates")
     fresh_check = tool("fresh_check")
-    found = fresh_check.network_settings()
-    assert found["PIP_EXTRA_INDEX_URL"].split()[0] == f"file://{tmp_path}/index/simple"
-    assert found["SSL_CERT_DIR"] == f"{tmp_path}/certificates"
-    paths = fresh_check.local_paths(found)
+    settings = fresh_check.network_settings()
+    assert settings["PIP_EXTRA_INDEX_URL"].split()[0] == f"file://{tmp_path}/index/simple"
+    assert settings["SSL_CERT_DIR"] == f"{tmp_path}/certificates"
+    paths = fresh_check.local_paths(settings)
     assert {tmp_path / name for name in ("wheels", "index", "certificates", "pip.conf")} <= set(paths)
     assert all(str(path) == place for path, place in paths.items())
 

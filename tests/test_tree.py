@@ -41,10 +41,10 @@ def test_tab_completion_shows_public_names():
 class TestOperator:
     def test_files(self, name):
         entry = registry.get(name)
-        found = {path.name for path in entry.folder.iterdir() if path.name != "__pycache__"}
+        names = {path.name for path in entry.folder.iterdir() if path.name != "__pycache__"}
         generated = {"kernel.cc", "kernel.cu"} if entry.op.kernels else set()
-        assert found - {"record.inl"} == FILES - set(entry.op.unsupported) - generated
-        assert all((entry.folder / file).stat().st_size for file in found), "an empty file"
+        assert names - {"record.inl"} == FILES - set(entry.op.unsupported) - generated
+        assert all((entry.folder / file).stat().st_size for file in names), "an empty file"
 
     def test_has_a_suite(self, name):
         folder = ROOT / "tests" / "ops" / name
@@ -125,7 +125,7 @@ FACES = {"gluonops.export.__init__": "gluonops.deploy."}
 
 @functools.cache
 def modules():
-    """Every module of the package, by its full name: its path and its syntax tree."""
+    """Return every module of the package, by its full name: its path and its syntax tree."""
     paths = [*PACKAGE.rglob("*.py"), *(ROOT / "models").rglob("*.py")]
     names = [("gluonops", *path.relative_to(ROOT if path.is_relative_to(ROOT / "models") else PACKAGE).parts)
              for path in paths]
@@ -134,9 +134,9 @@ def modules():
 
 @functools.cache
 def arrows():
-    """Each module of the package -> those that it imports: anywhere in the file, for type hints and by a string."""
+    """Return the modules that each module of the package imports, anywhere, for type hints or by a string."""
     trees = modules()
-    graph = {module: {known(name, trees) for name in named(module, tree)} - {module, None}
+    graph = {module: {own_name(name, trees) for name in named(module, tree)} - {module, None}
              for module, tree in trees.items()}
     for face, shown in FACES.items():
         graph[face] = {module for module in graph[face] if not module.startswith(shown)}
@@ -144,7 +144,7 @@ def arrows():
 
 
 def named(module, tree):
-    """The full names that a module imports."""
+    """Yield the full names that a module imports."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -156,8 +156,8 @@ def named(module, tree):
             yield from (text.value for text in node.args if isinstance(text, ast.Constant))
 
 
-def known(name, trees):
-    """The module of the package that a full name leads to; None if it is another package's."""
+def own_name(name, trees):
+    """Return the module of the package that a full name leads to, or None if it is another package's."""
     while name:
         for module in (name, f"{name}.__init__"):
             if module in trees:
@@ -179,11 +179,11 @@ def test_nothing_imports_upward():
 def test_no_module_imports_itself_by_way_of_others():
     graph = arrows()
     for module, imports in graph.items():
-        seen, pending = set(), set(imports)
+        reached, pending = set(), set(imports)
         while pending:
-            seen |= pending
-            pending = {other for name in pending for other in graph[name]} - seen
-        assert module not in seen, f"{module} imports itself by way of others"
+            reached |= pending
+            pending = {other for name in pending for other in graph[name]} - reached
+        assert module not in reached, f"{module} imports itself by way of others"
 
 
 def test_the_package_imports_nothing_that_is_not_installed():
@@ -199,7 +199,7 @@ GENERAL = {"axis", "batch", "centers", "channels", "eps", "features", "format", 
 
 
 def names_of_operators():
-    """The names of operators, of their attributes and of their dimensions."""
+    """Return the names of operators, of their attributes and of their dimensions."""
     ops = [registry.get(name).op for name in OPS]
     attributes = {attr.name for op in ops for attr in op.attrs}
     terms = {term for op in ops for rule in op.rules for pattern in rule.patterns.values() for term in pattern}
@@ -208,15 +208,15 @@ def names_of_operators():
 
 
 def words_of_code(path):
-    """The identifiers of a file, and in Python its strings; not what comments and docstrings say."""
+    """Return the identifiers of a file, and in Python its strings; not what comments and docstrings say."""
     if path.suffix != ".py":
         text = re.sub(r"//[^\n]*|/\*.*?\*/", "", path.read_text(), flags=re.S)
         return set(re.findall(r"[A-Za-z_]\w*", text))
-    found = set()
+    words = set()
     for node in ast.walk(ast.parse(path.read_text())):
-        found |= {getattr(node, field) for field in ("id", "attr", "arg", "value")
+        words |= {getattr(node, field) for field in ("id", "attr", "arg", "value")
                   if isinstance(getattr(node, field, None), str)}
-    return found
+    return words
 
 
 MACHINERY = ("contract", "io", "cuda", "backends", "native")
@@ -251,13 +251,13 @@ COMMON_WORDS = {"abs", "data", "output", "format", "gradient", "label", "max", "
 @pytest.mark.parametrize("path", PRIMITIVES, ids=lambda path: path.name)
 def test_primitives_of_the_kernels_know_no_operator(path):
     """They have neither its name nor that of an attribute, a tensor or a dimension, in code and in comments."""
-    known = set(OPS) | DIMENSIONS
+    words_of_operators = set(OPS) | DIMENSIONS
     for name in OPS:
         op = registry.get(name).op
-        known |= {item.name for item in op.tensors + op.attrs}
+        words_of_operators |= {item.name for item in op.tensors + op.attrs}
     text = path.read_text()
-    found = known.intersection(re.findall(r"[A-Za-z_]\w*", text)) - COMMON_WORDS
-    assert not found
+    used = words_of_operators.intersection(re.findall(r"[A-Za-z_]\w*", text)) - COMMON_WORDS
+    assert not used
     assert not re.findall(r'#include "[^"]*/_', text), "a primitive includes nothing from a family"
 
 
@@ -355,7 +355,7 @@ def functions(body, owner=""):
 
 
 def without_hints(node):
-    """The arguments without a type hint, and "return" for the result; ``*args`` and ``**kwargs`` need none."""
+    """Return the arguments without a type hint, and "return" for the result; ``*args`` and ``**kwargs`` need none."""
     arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
     missing = [argument.arg for argument in arguments if argument.annotation is None]
     if node.returns is None and node.name != "__init__":

@@ -21,7 +21,8 @@ PACKAGES = {COMPILER: "g++-aarch64-linux-gnu", EMULATOR: "qemu-user-static", "de
 CHECKS = (ROOT / "tests" / "emulated" / "on_processor.py", "linear-algebra", "operators", "training")
 SUITE, PYTHON = "bookworm", "3.11"
 PLATFORMS = ("manylinux_2_28_aarch64", "manylinux_2_17_aarch64", "manylinux2014_aarch64")
-# qemu names them so. The first has no SVE, like Graviton 2, the second has SVE of 128 bits, like Graviton 4.
+# The names are qemu's. The first processor has no SVE, like Graviton 2, and the second one has SVE of 128 bits, like
+# Graviton 4.
 PROCESSORS = ("neoverse-n1", "max,sme=off,sve256=off,sve512=off")
 LIMIT = 900   # seconds that the checks of one processor may take
 
@@ -44,7 +45,10 @@ def main() -> int:
 
 
 def make_system(home: pathlib.Path) -> pathlib.Path:
-    """A Debian for arm64 with Python: unpacked, not configured, which needs no emulation."""
+    """Make a Debian for arm64 with Python, and return its folder.
+
+    Its packages are unpacked and not configured, because that needs no emulation.
+    """
     system = home / SUITE
     if not (system / "usr" / "bin" / f"python{PYTHON}").exists():
         shutil.rmtree(system, ignore_errors=True)
@@ -58,7 +62,7 @@ def make_system(home: pathlib.Path) -> pathlib.Path:
 
 
 def install_packages(home: pathlib.Path) -> pathlib.Path:
-    """The folder with MXNet and what it and the tests need, for aarch64."""
+    """Install MXNet, and what it and the tests need, for aarch64, and return their folder."""
     wheels, site = home / "wheels", home / "site"
     if not (site / "mxnet").is_dir():
         run([sys.executable, ROOT / "gluonops" / "runtime" / "mxnet_wheel.py", "cpu", "--machine", "aarch64",

@@ -28,13 +28,13 @@ Result = collections.namedtuple("Result", "op architecture kernels problem")
 
 
 def with_nvrtc(name: str, architecture: str | None, every: bool) -> tuple[Result, nvrtc.Program]:
-    """(Result, Program) of an operator's kernels."""
+    """Return the Result and the Program of an operator's kernels."""
     program = nvrtc.compile_op(nvrtc.Compiler(), name, architecture, every)
     return Result(name, architecture or DEFAULT, program.kernels, program.messages or spills(program.kernels)), program
 
 
 def with_ptxas(ptxas: str, name: str, program: nvrtc.Program, architecture: str) -> Result:
-    """The Result of compiling a Program's PTX for a GPU that NVRTC does not know."""
+    """Return the Result of compiling a Program's PTX for a GPU that NVRTC does not know."""
     with tempfile.NamedTemporaryFile(suffix=".ptx") as source:
         source.write(program.ptx)
         source.flush()
@@ -46,47 +46,51 @@ def with_ptxas(ptxas: str, name: str, program: nvrtc.Program, architecture: str)
 
 
 def spills(kernels: Iterable[nvrtc.Usage]) -> str:
-    """A line for each kernel that spills too many registers."""
+    """Return a line for each kernel that spills too many registers."""
     too_many = [usage for usage in kernels if usage.spilled > MOST_SPILLED]
     return "\n".join(f"{usage.kernel} spills {usage.spilled} bytes" for usage in too_many)
 
 
 def newer(ptxas: str | None) -> list[str]:
-    """The architectures of NEWER that ptxas knows; none without ptxas."""
+    """Return the architectures of NEWER that ptxas knows, or none without ptxas."""
     if not ptxas:
         return []
-    known = subprocess.run([ptxas, "--help"], capture_output=True, encoding="utf-8").stdout
-    return [architecture for architecture in NEWER if f"'{architecture}'" in known]
+    help_text = subprocess.run([ptxas, "--help"], capture_output=True, encoding="utf-8").stdout
+    return [architecture for architecture in NEWER if f"'{architecture}'" in help_text]
 
 
 def compile_one(name: str, architecture: str | None, every: bool, ptxas: str | None) -> list[Result]:
-    """The Results of an operator for an architecture. None is the target of mx.rtc, whose PTX ptxas compiles too."""
+    """Return the Results of an operator for an architecture.
+
+    None stands for the target of mx.rtc, whose PTX is compiled by ptxas as well.
+    """
     result, program = with_nvrtc(name, architecture, every)
     if architecture or not program.compiled:
         return [result]
-    return [result, *(with_ptxas(ptxas, name, program, known) for known in newer(ptxas))]
+    return [result, *(with_ptxas(ptxas, name, program, newer_one) for newer_one in newer(ptxas))]
 
 
 def check(names: list[str], ptxas: str | None = None, every: bool = True, jobs: int = 1) -> list[Result]:
-    """The Results of operators: as mx.rtc compiles them, for nvrtc.ARCHITECTURES, and for the newer ones of ptxas.
+    """Return the Results of operators, compiled as mx.rtc does, for nvrtc.ARCHITECTURES, and for newer GPUs by ptxas.
 
     With ``every`` all combinations of dtypes are compiled, otherwise those of ``nvrtc.exports``.
     """
     work = [(name, architecture, every, ptxas) for name in names for architecture in (None, *nvrtc.ARCHITECTURES)]
     if jobs == 1:
         return [result for job in work for result in compile_one(*job)]
-    # Processes, because NVRTC compiles for one thread at a time; fresh ones, because MXNet does not survive a fork.
+    # NVRTC compiles for one thread at a time, so there are processes. MXNet does not survive a fork, so they are fresh.
     with concurrent.futures.ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
         return [result for results in pool.map(compile_one, *zip(*work)) for result in results]
 
 
 def table(results: list[Result], every: bool) -> Iterator[str]:
-    """Lines: registers per thread on each GPU, and the maximum of shared memory, stack and spills over all of them.
+    """Yield the lines of a table of registers per thread on each GPU, and of shared memory, stack and spills.
 
-    Each kernel has a line with the maximum over its dtypes; with ``every`` each instance of its template has a line.
+    The last three are the maximum over all GPUs. Each kernel has a line with the maximum over its dtypes. With
+    ``every``, each instance of its template has a line.
     """
     compiled = {result.architecture for result in results if result.kernels}
-    architectures = [known for known in (*nvrtc.ARCHITECTURES, *NEWER) if known in compiled]
+    architectures = [architecture for architecture in (*nvrtc.ARCHITECTURES, *NEWER) if architecture in compiled]
     rows = collections.defaultdict(lambda: collections.defaultdict(int))
     for result in results:
         for usage in result.kernels:

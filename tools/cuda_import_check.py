@@ -63,7 +63,7 @@ def install(home: pathlib.Path, python: pathlib.Path) -> None:
 
 
 def check(python: pathlib.Path, folder: pathlib.Path) -> int:
-    """Print the findings; return 1 if a check fails."""
+    """Print the findings. Return 1 if a check fails, and 0 otherwise."""
     for name in ("libcuda.so.1", "libnvidia-ml.so.1"):
         run(["gcc", "-shared", "-fPIC", f"-Wl,-soname,{name}", "-o", folder / name, STUB])
     driver = {"LD_LIBRARY_PATH": str(folder), "STUB_GPUS": "9.0", "STUB_CUDA": "12040"}
@@ -103,7 +103,7 @@ def ask(python: pathlib.Path, folder: pathlib.Path, environment: dict[str, str],
 
 
 def hide(python: pathlib.Path, library: str) -> pathlib.Path:
-    """Rename a library so that it is not found; returns its new path."""
+    """Rename a library so that it is not found, and return its new path."""
     path, = python.parent.parent.glob(f"lib/python*/site-packages/nvidia/*/lib/{library}")
     return pathlib.Path(shutil.move(path, f"{path}.hidden"))
 

@@ -15,7 +15,10 @@ ALONE = ("unshare", "--pid", "--mount-proc", "--fork", "--kill-child")
 
 
 def install_tools(packages: dict[str, str]) -> None:
-    """Install the Debian packages (command -> package) whose commands are missing. Only root may go on."""
+    """Install the Debian packages whose commands are missing. ``packages`` maps a command to its package.
+
+    The program ends with an error if the user is not root.
+    """
     if os.geteuid():
         sys.exit(f"{PROGRAM}: needs root, because debootstrap does. Run it with sudo")
     problem = tools_problem(packages)
@@ -24,7 +27,7 @@ def install_tools(packages: dict[str, str]) -> None:
 
 
 def tools_problem(packages: dict[str, str]) -> str | None:
-    """Install the Debian packages (command -> package) whose commands are missing; or say why that is not possible."""
+    """Install the Debian packages whose commands are missing, and return why that is not possible, or nothing."""
     missing = [package for command, package in packages.items() if not shutil.which(command)]
     if missing and not shutil.which("apt-get"):
         return f"{', '.join(missing)} is missing, and there is no apt-get. Install it"

@@ -80,7 +80,7 @@ def main() -> int:
 
 
 def make_system(home: pathlib.Path, suite: str, python: str | None) -> pathlib.Path:
-    """The folder of a system, which is made if it is not there."""
+    """Return the folder of a system, which is made if it does not exist."""
     name = f"{suite}-python{python}" if python else suite
     system, partial = home / name, home / f"{name}.partial"
     if not system.is_dir():
@@ -91,8 +91,7 @@ def make_system(home: pathlib.Path, suite: str, python: str | None) -> pathlib.P
 
 
 def make(target: str, system: pathlib.Path, folder: pathlib.Path) -> tuple[bool, str]:
-    """Run a target in the clone of a folder, and show its output. Returns whether it works, and its times and result.
-    """
+    """Run a target in the clone of a folder, and show its output. Return whether it works, its times and its result."""
     settings = network_settings()
     shared = {folder: USER, folder / "tmp": "/tmp", pip_cache(): PIP_CACHE, **local_paths(settings),
               "/etc/resolv.conf": "/etc/resolv.conf", "/etc/hosts": "/etc/hosts"}
@@ -123,20 +122,20 @@ def make(target: str, system: pathlib.Path, folder: pathlib.Path) -> tuple[bool,
 
 
 def cpu_seconds() -> float:
-    """What the ended processes have taken."""
+    """Return the CPU time in seconds of the processes that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def network_settings() -> dict[str, str]:
-    """The environment variables with which pip reaches the registry as it does here."""
+    """Return the environment variables with which pip reaches the registry as it does on this machine."""
     of_files = re.findall(r"^[a-z]+\.([a-z-]+)=('.*')$", ask_pip("config", "list"), re.M)
     return {**{f"PIP_{name.upper().replace('-', '_')}": ast.literal_eval(value) for name, value in of_files},
             **{name: value for name, value in os.environ.items() if name.startswith("PIP_") or name in NETWORK}}
 
 
 def local_paths(settings: dict[str, str]) -> dict[pathlib.Path, str]:
-    """The files and folders of this machine that the settings name, each with the same path there.
+    """Return the files and folders of this machine that the settings name, each with the same path there.
 
     The pages of an index refer to files beside it, so a URL stands for the folder around it.
     """
@@ -147,14 +146,14 @@ def local_paths(settings: dict[str, str]) -> dict[pathlib.Path, str]:
 
 
 def pip_cache() -> pathlib.Path:
-    """The folder of pip's cache on this machine."""
+    """Return the folder of pip's cache on this machine."""
     folder = pathlib.Path(ask_pip("cache", "dir").strip() or pathlib.Path.home() / ".cache" / "pip")
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
 def ask_pip(*words: str) -> str:
-    """What this machine's pip prints; nothing if there is none."""
+    """Return what this machine's pip prints, or nothing if there is none."""
     command = [sys.executable, "-m", "pip", *words]
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 

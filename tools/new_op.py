@@ -1,6 +1,6 @@
 """Start an operator: ``make new-op NAME=x``.
 
-Writes the files of a typical operator, ``hard_swish``, under the new name and without its formulas: its folder, the
+It writes the files of a typical operator, ``hard_swish``, under the new name and without its formulas: its folder, the
 folder of its test and oracle, its line in the catalogue and in the CHANGELOG. What is written compiles, and the new
 suite fails until it is filled in. Either all files are changed or none.
 """
@@ -159,7 +159,7 @@ void backward(const {block}Args<T> &args)
 
 
 class Refused(Exception):
-    """The operator cannot be started; says why and what to do."""
+    """The operator cannot be started. The text says why, and what to do."""
 
 
 def main() -> None:
@@ -198,18 +198,18 @@ def check(name: str) -> None:
 
 
 def camel(name: str) -> str:
-    """``center_crop`` -> ``CenterCrop``."""
+    """Return a name in camel case: ``CenterCrop`` for ``center_crop``."""
     return "".join(word.capitalize() for word in name.split("_"))
 
 
 def rename(text: str, name: str) -> str:
-    """A text of the template under another name: ``test_hard_swish``, ``HardSwishArgs``, ``TestHardSwish``."""
+    """Return a text of the template under another name: ``test_hard_swish``, ``HardSwishArgs``, ``TestHardSwish``."""
     text = re.sub(rf"(?<![A-Za-z0-9]){TEMPLATE}(?![A-Za-z0-9])", name, text)
     return re.sub(rf"(?<![A-Za-z0-9])(Test)?{camel(TEMPLATE)}(?![a-z0-9])", rf"\g<1>{camel(name)}", text)
 
 
 def scaffold(name: str) -> list[pathlib.Path]:
-    """Write everything; returns the files to fill, in the order in which they are best filled."""
+    """Write everything, and return the files to fill, in the order in which they are best filled."""
     folder = ROOT / "gluonops" / "ops" / name
     tests = ROOT / "tests" / "ops" / name
     texts = {
@@ -237,7 +237,7 @@ def scaffold(name: str) -> list[pathlib.Path]:
 
 # -- what is copied --------------------------------------------------------------------------------------------------
 def page(name: str) -> str:
-    """``__init__.py``, with a form for each docstring."""
+    """Return the text of ``__init__.py``, with a form for each docstring."""
     return with_docstring(with_docstring(template("__init__.py", name), PAGE), FUNCTION, name)
 
 
@@ -246,13 +246,13 @@ def block(name: str) -> str:
 
 
 def template(file: str, name: str) -> str:
-    """A file of the template under the new name."""
+    """Return a file of the template under the new name."""
     return rename((ROOT / "gluonops" / "ops" / TEMPLATE / file).read_text(encoding="utf-8"), name)
 
 
 # -- editing text ----------------------------------------------------------------------------------------------------
 def definition(text: str, name: str | None = None) -> ast.AST:
-    """The syntax tree of a module, or of its function or class ``name``."""
+    """Return the syntax tree of a module, or of its function or class ``name``."""
     tree = ast.parse(text)
     if name is None:
         return tree
@@ -270,12 +270,12 @@ def with_docstring(text: str, docstring: str, name: str | None = None) -> str:
 
 
 def exported(text: str) -> list[str]:
-    """The names that a catalogue exports: ``import X as X``."""
+    """Return the names that a catalogue exports: ``import X as X``."""
     return re.findall(r"(?m)^from \S+ import (\w+) as \1$", text)
 
 
 def with_block(text: str, name: str) -> str:
-    """The catalogue with a line for the block, in order."""
+    """Return the catalogue with a line for the block, in order."""
     imports = re.findall(r"(?m)^from \.\.ops\.\S+ import \w+ as \w+\n", text)
     if not imports or "".join(imports) not in text:
         raise Refused("gluonops/nn/__init__.py: its imports are not one paragraph. Mend that first")
@@ -284,7 +284,7 @@ def with_block(text: str, name: str) -> str:
 
 
 def with_change(text: str, name: str) -> str:
-    """The CHANGELOG with a line under Unreleased, a heading that the first change after a release begins."""
+    """Return the CHANGELOG with a line under Unreleased, a heading that the first change after a release begins."""
     newest = re.search(r"(?m)^## .*\n", text)
     if not newest:
         raise Refused('CHANGELOG.md has no heading "## Unreleased". Add it first')

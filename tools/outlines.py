@@ -15,7 +15,7 @@ __all__ = ["NAMED", "UNSEEN", "Polygon", "Waves", "random_outline"]
 
 
 class Polygon:
-    """A polygon around the origin, whose every corner is visible from there.
+    """A polygon around the origin. Every corner is visible from there.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class Waves:
 
 
 def random_outline(seed: int) -> Polygon | Waves:
-    """One in three is a polygon, the others have waves."""
+    """Return a random outline. One in three is a polygon, and the others have waves."""
     rng = np.random.RandomState([7, seed])
     if seed % 3 == 0:
         count = rng.randint(3, 9)

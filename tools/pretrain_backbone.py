@@ -41,12 +41,12 @@ RADIUS = (8, 30)           # pixels
 STRETCH = (0.83, 1.2)      # the width is scaled by it after the rotation
 CONTRAST = 0.25            # smallest distance of the mean colours of a shape and its background
 EASY = 0.4                 # share of the epochs in which the images become harder
-EXAMPLES = 20, 40          # so many of each class the linear classifier learns from, and is tested on
+EXAMPLES = 20, 40          # examples of each class that the linear classifier learns from, and is tested on
 LIMIT = 2 * 10**6          # bytes of the file
 
 
 class Objects(gluon.data.Dataset):
-    """(float32 (3, 64, 64), class), another image for each index and epoch.
+    """Pairs of an image, float32 (3, 64, 64), and its class. Each index and epoch has another image.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class Objects(gluon.data.Dataset):
         Images of an epoch.
     seed : int
     epochs : int, default 0
-        Epochs of the run, whose first images are easy. 0: all are hard.
+        Epochs of the run, whose first images are easy. With 0 all images are hard.
     outlines : sequence of callable, optional
         The outlines; by default the named and random ones to learn from.
     patches : int, default 14
@@ -66,8 +66,8 @@ class Objects(gluon.data.Dataset):
         import skimage.data
 
         self.count, self.seed, self.epochs = count, seed, epochs
-        known = [*NAMED.values(), *(random_outline(i) for i in range(RANDOM))]
-        self.outlines = known if outlines is None else list(outlines)
+        all_outlines = [*NAMED.values(), *(random_outline(i) for i in range(RANDOM))]
+        self.outlines = all_outlines if outlines is None else list(outlines)
         self.photographs = [np.ascontiguousarray(getattr(skimage.data, name)()[..., :3]) for name in PHOTOGRAPHS]
         rng = np.random.RandomState(5)
         self.patches = [self._choose_patch(rng) for _ in range(patches)]
@@ -78,7 +78,7 @@ class Objects(gluon.data.Dataset):
         return self.count
 
     def fingerprint(self) -> str:
-        """The fingerprint of what the images are drawn from."""
+        """Return the fingerprint of what the images are drawn from."""
         return f"{self.count}-{self.seed}-{self.epochs}-{len(self.outlines)}-{len(self.patches)}"
 
     def __getitem__(self, key):
@@ -90,11 +90,11 @@ class Objects(gluon.data.Dataset):
         return self._patch(rng, *self.patches[class_id - len(self.outlines)]), class_id
 
     def _hardness(self, epoch):
-        """How hard the pictures of an epoch are, from 0 to 1."""
+        """Return how hard the pictures of an epoch are, from 0 to 1."""
         return min(1.0, epoch / (EASY * self.epochs)) if self.epochs else 1.0
 
     def _choose_patch(self, rng):
-        """(photograph, x, y) of a busy place: a plain one looks like any other."""
+        """Return the photograph, x and y of a busy place. A plain place looks like any other."""
         while True:
             number = rng.randint(len(self.photographs))
             height, width, _ = self.photographs[number].shape
@@ -103,13 +103,13 @@ class Objects(gluon.data.Dataset):
                 return number, x, y
 
     def _make_background(self, rng):
-        """float32 (96, 96, 3) from 0 to 1."""
+        """Return a background: float32 (96, 96, 3) from 0 to 1."""
         if rng.rand() < 0.5:
             return _background(rng, 96, 96, 1.0)
         return self._crop(rng, rng.uniform(0.3, 1.5), 96).transpose(1, 2, 0)
 
     def _crop(self, rng, scale, side):
-        """A random part of a photograph, float32 (3, side, side)."""
+        """Return a random part of a photograph, float32 (3, side, side)."""
         photograph = self.photographs[rng.randint(len(self.photographs))]
         height, width, _ = photograph.shape
         new = round(width * scale), round(height * scale)
@@ -146,7 +146,10 @@ class Objects(gluon.data.Dataset):
 
     @staticmethod
     def _mask(rng, outline, hardness):
-        """The opacity of an outline at a random size and angle, at most (64, 64); one in five is drawn as a line."""
+        """Return the opacity of an outline at a random size and angle, at most (64, 64).
+
+        One in five is drawn as a line.
+        """
         smallest = RADIUS[1] ** ((1 - hardness) * 0.7) * RADIUS[0] ** (1 - (1 - hardness) * 0.7)
         radius, angle = np.exp(rng.uniform(*np.log([smallest, RADIUS[1]]))), rng.uniform(0, 2 * np.pi)
         stretch = rng.uniform(*STRETCH)
@@ -160,7 +163,7 @@ class Objects(gluon.data.Dataset):
         return mask[:SIZE, :SIZE]
 
     def _colour(self, rng, behind, hardness):
-        """One colour (3,), or a texture like what is behind; far enough from its mean."""
+        """Return a colour (3,), or a texture like what is behind. Both are far enough from the mean of that."""
         mean = behind.mean((0, 1))
         colour = rng.rand(3)
         while np.abs(colour - mean).mean() < CONTRAST:
@@ -204,7 +207,7 @@ def main(args: argparse.Namespace) -> None:
 
 
 def write(backbone: gluon.Block, path: pathlib.Path) -> None:
-    """Write the parameters in float16; ends the program if the file is too large."""
+    """Write the parameters in float16. The program ends with an error if the file is too large."""
     train.make_folder(path.parent)
     tensors = {name: parameter.data().astype("float16")
                for name, parameter in backbone._collect_params_with_prefix().items()}
@@ -216,7 +219,7 @@ def write(backbone: gluon.Block, path: pathlib.Path) -> None:
 
 
 def probe(backbone: gluon.Block, seed: int = 0) -> float:
-    """The accuracy of ridge regression on the mean features of outlines that the backbone has never seen."""
+    """Return the accuracy of ridge regression on the mean features of outlines that the backbone has never seen."""
     count = sum(EXAMPLES) * len(UNSEEN)
     images = Objects(count, seed, outlines=UNSEEN.values(), patches=0)
     pictures, labels = zip(*(images[data.SampleKey(i, 0, None)] for i in range(count)))

@@ -1,4 +1,4 @@
-"""The core tests as on other processors, and the first steps on emulated ones: `make test-processors`.
+"""Run the core tests as on other processors, and the first steps on emulated ones: `make test-processors`.
 
 MXNet's oneDNN, its OpenBLAS and our library each choose among the instruction sets of the processor. ``SETTINGS``
 lowers all three, and varies threads and random numbers with them: each run of the tests is that of another machine.
@@ -28,7 +28,8 @@ from benchmarks.harness import machine, results  # noqa: E402
 LIMIT = 1200   # seconds that everything may take
 EMULATOR = {"qemu-x86_64": "qemu-user"}
 CHECKS = ROOT / "tests" / "emulated" / "on_processor.py"
-# What computes with instructions that are chosen, sums in an order that depends on them or on threads, or trains.
+# The tests of what computes with instructions that are chosen, sums in an order that depends on them or on threads, or
+# trains.
 TESTS = ("tests/ops", "tests/loss", "tests/nn", "tests/native/test_native_kernels.py",
          "tests/native/test_native_inference.py", "tests/darknet/test_golden.py",
          "tests/darknet/test_losses.py", "tests/darknet/test_training.py", "tests/train/test_run.py",
@@ -46,7 +47,7 @@ NOT_HERE = "not run"
 
 
 class Setting(NamedTuple):
-    """What a processor would choose, the threads, and the seed of the tests' random numbers."""
+    """The instruction sets that a processor would choose, the threads, and the seed of the tests' random numbers."""
     processor: str   # in words
     flag: str        # of gluonops.runtime.processor, without which this processor cannot run as that one
     library: str
@@ -95,7 +96,7 @@ def main() -> int:
     tests = FEW_TESTS if chosen.quick else TESTS
     if chosen.only:
         settings, models = ([row for row in part if row[0] in chosen.only] for part in (settings, models))
-    # The emulated ones first: they take what they take, and the tests what is left.
+    # The emulated processors come first. They need their time, and the tests get what is left.
     rows = {"emulated": [shown(emulated(model, end)) for model in models]}
     rows["settings"] = [shown(tested(setting, [*options, *tests], end)) for setting in settings]
     if chosen.json:
@@ -110,7 +111,7 @@ def shown(row: dict) -> dict:
 
 
 def tested(setting: Setting, arguments: list[str], end: float) -> dict:
-    """The row of the tests under a setting."""
+    """Return the row of the tests under a setting."""
     row = {name: getattr(setting, name) for name in ("processor", *VARIABLES)}
     if setting.flag not in processor.instructions():
         return {**row, "result": f"{NOT_HERE}: this processor has no {setting.flag}"}
@@ -125,12 +126,12 @@ def tested(setting: Setting, arguments: list[str], end: float) -> dict:
 
 
 def left(end: float) -> float:
-    """The seconds that are left for everything."""
+    """Return the seconds that are left for everything."""
     return max(1.0, end - time.monotonic())
 
 
 def emulated(model: Model, end: float) -> dict:
-    """The row of the checks on an emulated processor."""
+    """Return the row of the checks on an emulated processor."""
     start, row = time.monotonic(), {"processor": model.name, "library": model.library, "checks": list(model.checks)}
     problem = tools_problem(EMULATOR)
     python = None if problem else interpreter(model)
@@ -149,7 +150,7 @@ def emulated(model: Model, end: float) -> dict:
 
 
 def interpreter(model: Model) -> str | pathlib.Path | None:
-    """The Python of a model; None if none that the NumPy has wheels for is installed."""
+    """Return the Python of a model, or None if none that the NumPy has wheels for is installed."""
     if model.numpy is None:
         return sys.executable
     installed = {python: python_matrix.installed(python) for python in reversed(python_matrix.NUMPYS[model.numpy])}
@@ -158,13 +159,13 @@ def interpreter(model: Model) -> str | pathlib.Path | None:
 
 
 def version_of(python: str | pathlib.Path) -> str:
-    """The NumPy of an interpreter."""
+    """Return the NumPy of an interpreter."""
     code = "import importlib.metadata; print(importlib.metadata.version('numpy'))"
     return subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def emulation_problem(model: Model, done: subprocess.CompletedProcess) -> str | None:
-    """What went wrong on an emulated processor, after printing it; None if all is well."""
+    """Return what went wrong on an emulated processor, after printing it, or None if all is well."""
     lines = [line for line in (done.stdout + done.stderr).splitlines() if "TCG doesn't support" not in line]
     chosen = re.search(r"instruction set (\w+)", done.stdout)
     if done.returncode == 0 and chosen and chosen[1] == model.library:

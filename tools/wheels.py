@@ -56,7 +56,7 @@ def build(machine: str, folder: pathlib.Path) -> pathlib.Path:
 
 
 def tag(wheel: pathlib.Path) -> pathlib.Path:
-    """Name a wheel after the oldest systems that it runs on; returns the new one."""
+    """Name a wheel after the oldest systems on which it runs, and return the new one."""
     folder = wheel.parent / "tagged"
     run([sys.executable, "-m", "auditwheel", "repair", "--plat", "auto", "--only-plat", "--wheel-dir", folder, wheel])
     tagged, = folder.iterdir()

@@ -23,9 +23,9 @@ _ABSENT = -1   # stands for None in gluon's format of the arguments
 
 
 class _Scopes(threading.local):
-    """What a thread is inside of."""
+    """What is in force in a thread: its ``with`` blocks, and the net that it traces."""
 
-    backends = ()   # those of its ``with`` blocks, the innermost last
+    backends = ()   # the backends of its ``with`` blocks, the innermost one last
     block = None    # the HybridBlock that is being traced
 
 
@@ -69,18 +69,21 @@ class backend:   # pylint: disable=invalid-name
 
 
 def current_backend() -> str:
-    """The current backend: that of the innermost ``with`` block, or the default. An OpError if it is not available."""
+    """Return the current backend: that of the innermost ``with`` block, or the default.
+
+    Raise an OpError if it is not available.
+    """
     return available(requested())
 
 
 def requested() -> str:
-    """The name of the current backend, whether it is available or not."""
+    """Return the name of the current backend, whether it is available or not."""
     backends = _scopes.backends
     return backends[-1] if backends else _default
 
 
 def available(name: str) -> str:
-    """``name``, or an OpError if there is no such backend or it is not available."""
+    """Return ``name``. Raise an OpError if there is no such backend, or if it is not available."""
     if name not in BACKENDS:
         raise OpError("backend", f"got {name!r}; expected 'auto', 'custom', 'native' or 'builtin'",
                       "Choose one of them (also in GLUONOPS_BACKEND)")
@@ -91,7 +94,7 @@ def available(name: str) -> str:
 
 
 def resolve(name: str) -> str:
-    """The backend of ``auto``: ``native`` if the library is loaded and there is no GPU, else ``custom``."""
+    """Return the backend of ``auto``: ``native`` if the library is loaded and there is no GPU, else ``custom``."""
     if name != "auto":
         return name
     return "native" if native.loaded() and not has_gpu() else "custom"
@@ -99,7 +102,10 @@ def resolve(name: str) -> str:
 
 @functools.cache
 def has_gpu() -> bool:
-    """Whether MXNet can use a GPU; False if the CUDA query fails. A process has the GPUs that it begins with."""
+    """Return whether MXNet can use a GPU. If the CUDA query fails, it cannot.
+
+    The answer is kept, because a process has the GPUs that it begins with.
+    """
     try:
         return mx.context.num_gpus() > 0
     except mx.MXNetError:
@@ -148,7 +154,7 @@ def retrace_on_change() -> None:
 
 
 def _is_stale(block: HybridBlock) -> bool:
-    """Whether a net's graph has nodes of another backend than the current one."""
+    """Return whether a net's graph has nodes of another backend than the current one."""
     traced = block.__dict__.get(TRACED)
     if traced is None or not block._cached_graph:
         return False
@@ -156,7 +162,7 @@ def _is_stale(block: HybridBlock) -> bool:
 
 
 def _inputs(block: HybridBlock) -> list:
-    """The arguments that a net was traced with, as variables."""
+    """Return the arguments that a net was traced with, as variables."""
     variables = iter(block._cached_graph[0])
 
     def grouped(formats: list) -> list:

@@ -1,8 +1,8 @@
 """Blocks of one operator: how they call it and are printed, and what their page takes from the function's.
 
-The docstring of such a block says only what the function's does not. The rest is added when the class is made: the
-arguments of the constructor, the inputs, the output and the errors. What all operators' functions have in common is
-added to their docstrings by :func:`complete`.
+The docstring of such a block says only what the function's docstring does not. The rest is added when the class is
+made: the arguments of the constructor, the inputs, the output and the errors. What all operators' functions have in
+common is added to their docstrings by :func:`complete`.
 """
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ CHECKED = "    With ``GLUONOPS_CHECK_LABELS=1`` also: a label or a ground truth 
 
 
 def sections(docstring: str) -> dict[str, str]:
-    """The sections of a docstring, by their headings. The text in front has the heading ''."""
+    """Return the sections of a docstring, by their headings. The text in front has the heading ''."""
     first, *rest = HEADING.split(f"{inspect.cleandoc(docstring)}\n")
     return {"": first.strip(), **{heading: f"{text.rstrip()}\n" for heading, text in zip(rest[::2], rest[1::2])}}
 
 
 def entries(section: str) -> list[tuple[str, str, str]]:
-    """The names, the type and the meaning of each entry of a section such as ``Parameters``."""
+    """Return the names, the type and the meaning of each entry of a section such as ``Parameters``."""
     return [(match["names"], match["type"], " ".join(match["meaning"].split())) for match in ENTRY.finditer(section)]
 
 
@@ -50,10 +50,10 @@ def complete(function: Callable, op: Op) -> None:
     These are the arguments, the output, the errors, and what an example imports.
     """
     page, arguments = sections(function.__doc__), inspect.signature(function).parameters
-    known = {arg.name: ("NDArray or Symbol", _meaning(op, arg)) for arg in op.inputs}
-    known.update((attr.name, (attr.kind.type, attr.doc)) for attr in op.attrs)
-    known["name"] = ("str", "Name of the node in a graph.")
-    parameters = "".join(_entry(argument, *known[name]) for name, argument in arguments.items())
+    described = {arg.name: ("NDArray or Symbol", _meaning(op, arg)) for arg in op.inputs}
+    described.update((attr.name, (attr.kind.type, attr.doc)) for attr in op.attrs)
+    described["name"] = ("str", "Name of the node in a graph.")
+    parameters = "".join(_entry(argument, *described[name]) for name, argument in arguments.items())
     returns = f"NDArray or Symbol\n{_indented(_returned(op))}"
     raises = f"{RAISES}{CHECKED if op.restricts_values else ''}"
     page["Examples"] = f"{IMPORTS}{page['Examples']}"
@@ -73,7 +73,7 @@ def _indented(text: str) -> str:
 
 
 def _meaning(op: Op, arg: Arg) -> str:
-    """What the contract says of an input, if only its shape and its dtype."""
+    """Return what the contract says of an input, if only its shape and its dtype."""
     if arg.doc:
         return arg.doc
     if isinstance(arg.values, Indices):
@@ -83,7 +83,7 @@ def _meaning(op: Op, arg: Arg) -> str:
 
 
 def _shape(op: Op, tensor: str) -> str:
-    """The shape of a tensor in words."""
+    """Return the shape of a tensor in words."""
     first, patterns = op.inputs[0].name, op.rules[-1].texts
     others = [term for term in patterns[first].split(", ") if "@" not in term]
     if patterns[tensor] != patterns[first] and patterns[tensor].split(", ") == others:
@@ -94,7 +94,7 @@ def _shape(op: Op, tensor: str) -> str:
 
 
 def _returned(op: Op) -> str:
-    """What an operator returns, from the contract's words for its first output, and for one that an attribute adds."""
+    """Return the words for what an operator returns, from those of the contract for its outputs."""
     first, doc = op.inputs[0].name, op.outputs[0].doc
     if doc.endswith("per row"):
         doc = f"{doc}, {_shape(op, op.outputs[0].name)}"
@@ -138,14 +138,17 @@ class OperatorPage(Printed):
             cls.__doc__ = page(cls, renamed, sections(function.__doc__))
 
     def _take_attributes(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Set the operator's attributes. Returns the arguments of every block. An OpError for others."""
+        """Set the operator's attributes, and return the arguments that every block has.
+
+        Raise an OpError for an argument that is neither.
+        """
         attributes = self._op.Attrs._fields
         for name in arguments:
             if name not in attributes and name not in BLOCK_ARGUMENTS:
-                known = [*inspect.signature(type(self).__init__).parameters, *attributes]
-                known = [*dict.fromkeys(one for one in known if one not in ("self", "kwargs"))]
-                raise OpError(type(self).__name__, f"there is no argument {name!r}; expected {', '.join(known)}",
-                              perhaps(name, known) or "Choose one of these")
+                accepted = [*inspect.signature(type(self).__init__).parameters, *attributes]
+                accepted = [*dict.fromkeys(one for one in accepted if one not in ("self", "kwargs"))]
+                raise OpError(type(self).__name__, f"there is no argument {name!r}; expected {', '.join(accepted)}",
+                              perhaps(name, accepted) or "Choose one of these")
         options = {name: value for name, value in arguments.items() if name in attributes}
         self._attrs = self._op.parse(options)
         self._options = {name: getattr(self._attrs, name) for name in options}
@@ -153,10 +156,10 @@ class OperatorPage(Printed):
 
 
 def page(cls: type[HybridBlock], renamed: Mapping[str, str] = {}, theirs: Mapping[str, str] = {}) -> str:
-    """A block's page from its own docstring, from those of the classes it derives from, and from its function's.
+    """Return a block's page from its own docstring, from those of the classes it derives from, and from its function's.
 
-    ``_own`` has the sections of each of these classes' docstring, and ``theirs`` those of the function. ``renamed``:
-    see :func:`_inputs`.
+    ``_own`` has the sections of each of these classes' docstring, and ``theirs`` those of the function. ``renamed`` is
+    the result of :func:`_inputs`.
     """
     own = [vars(base)["_own"] for base in reversed(cls.__mro__) if "_own" in vars(base)]
     parts = [cls._own[""]]
@@ -182,22 +185,22 @@ def page(cls: type[HybridBlock], renamed: Mapping[str, str] = {}, theirs: Mappin
 
 
 def _inputs(cls: type[OperatorPage]) -> dict[str, str]:
-    """The inputs of a block: their names -> those of the operator's."""
+    """Return the name of each input of a block, with the name that the operator's function has for it."""
     of_operator = [argument.name for argument in cls._op.inputs]
-    _, _, *given = inspect.signature(cls.hybrid_forward).parameters
+    _, _, *arguments = inspect.signature(cls.hybrid_forward).parameters
     if cls.hybrid_forward is OpBlock.hybrid_forward:
         return dict(zip(of_operator, of_operator))
-    names = [name for name in given if name not in cls._learned]
+    names = [name for name in arguments if name not in cls._learned]
     return dict(zip(names, of_operator))
 
 
 def named_entries(section: str) -> dict[str, str]:
-    """Each name of a section's entries -> the text of its entry, which several names may share."""
+    """Return the text of the entry for each name in a section. Several names may share an entry."""
     return {name: f"{match[0].rstrip()}\n" for match in ENTRY.finditer(section) for name in match["names"].split(", ")}
 
 
 def _merged(parse: Callable[[str], dict], pages: list[Mapping[str, str]], heading: str) -> dict[str, str]:
-    """What the pages' sections of one heading say; later ones replace earlier ones."""
+    """Return what the pages say under one heading. Later pages replace what earlier ones say."""
     return {name: text for page in pages for name, text in parse(page.get(heading, "")).items()}
 
 
@@ -214,8 +217,8 @@ def _item(name: str, text: str) -> str:
 class OpBlock(OperatorPage, EitherModeBlock):
     """A layer that is one operator.
 
-    Its arguments are the operator's attributes, in the order and with the defaults of the function, ``prefix`` and
-    ``params``. A subclass with other arguments has a constructor of its own.
+    Its arguments are the operator's attributes, in the order and with the defaults of the function, and ``prefix`` and
+    ``params``, which every block has. A subclass with other arguments has a constructor of its own.
     """
 
     def __init__(self, **kwargs: Any):
@@ -226,7 +229,7 @@ class OpBlock(OperatorPage, EitherModeBlock):
 
 
 def _constructor(cls: type[OperatorPage]) -> Callable:
-    """The constructor whose arguments are the operator's attributes, and those that the base class names."""
+    """Return the constructor whose arguments are the operator's attributes, and those that the base class names."""
     arguments = inspect.signature(cls._function).parameters.values()
     attributes = [argument for argument in arguments if argument.name in cls._op.Attrs._fields]
     block, *others, kwargs = inspect.signature(cls.__init__).parameters.values()
@@ -238,15 +241,15 @@ def _constructor(cls: type[OperatorPage]) -> Callable:
     def __init__(self, *args: Any, **kwargs: Any):
         bound = signature.bind(self, *args, **kwargs)
         bound.apply_defaults()
-        given = {name: value for name, value in bound.arguments.items() if name not in ("self", "kwargs")}
-        super(cls, self).__init__(**given, **bound.arguments["kwargs"])
+        named = {name: value for name, value in bound.arguments.items() if name not in ("self", "kwargs")}
+        super(cls, self).__init__(**named, **bound.arguments["kwargs"])
 
     __init__.__signature__ = signature
     return __init__
 
 
 class OpLoss(OperatorPage, EitherModeBlock, Loss):
-    """The mean of an operator's losses of each sample. Further arguments are as those of :class:`OpBlock`.
+    """The mean over each sample of an operator's losses. Further arguments are those of :class:`OpBlock`.
 
     Parameters
     ----------
@@ -256,7 +259,7 @@ class OpLoss(OperatorPage, EitherModeBlock, Loss):
         Axis of the samples. The loss is averaged over all other axes.
 
     Inputs:
-        - **sample_weight**: optional; broadcasts against ``pred``.
+        - **sample_weight**: optional; it must broadcast against ``pred``.
 
     Outputs:
         - **loss**: (batch_size,), the dtype of ``pred``.
@@ -270,5 +273,5 @@ class OpLoss(OperatorPage, EitherModeBlock, Loss):
         return F.mean(loss, axis=self._batch_axis, exclude=True)
 
     def _losses(self, F, pred: Array, label: Array) -> Array:
-        """The losses, in a shape that ``sample_weight`` broadcasts against."""
+        """Return the losses, in a shape that ``sample_weight`` broadcasts against."""
         return self._function(pred, label, **self._options)

@@ -7,21 +7,21 @@ from types import ModuleType
 
 from .emitter import Array
 
-MOST = 64    # inputs of a node: oneDNN fails with 3,071, and so do most of MXNet's operators from then on
+MOST = 64    # The most inputs of a node. oneDNN fails with 3,071, and so do most operators of MXNet from then on.
 
-BLOCK = 16   # channels that oneDNN keeps together
+BLOCK = 16   # The number of channels that oneDNN keeps together.
 
 
 def concat(F: ModuleType, maps: Sequence[Array], channels: Sequence[int] | None = None) -> Array:
     """Concatenate maps along the channels.
 
-    The gradient of MXNet's ``concat`` divides by zero, which ends the process, or raises "could not construct a
-    sub-memory": if a map begins within a block of 16 channels, and the gradient comes in such blocks, as that of a
-    convolution does (mxnet 1.9.1, ``MKLDNNConcatBackward``). A slice of the whole behind it lays out the gradient anew.
-    It is added where a map may begin within a block, and costs a copy.
+    The gradient of MXNet's ``concat`` fails if a map begins within a block of 16 channels, and the gradient comes in
+    such blocks, as that of a convolution does. It then divides by zero, which ends the process, or raises "could not
+    construct a sub-memory" (``MKLDNNConcatBackward`` in MXNet 1.9.1). A slice of the whole tensor behind the ``concat``
+    lays out the gradient anew. The slice is added where a map may begin within a block, and costs a copy.
 
-    The maps are (B, C, H, W) with the same B, H and W, and the result is (B, sum of C, H, W). ``channels`` has C of
-    each map; that of the last one may be left out. Without it nothing is known.
+    The maps are (B, C, H, W) with the same B, H and W, and the result is (B, sum of C, H, W). ``channels`` has the C of
+    each map, and may leave out that of the last one. Without ``channels`` the slice is always added.
     """
     together = F.concat(*maps, dim=1)
     if channels is not None:
@@ -32,9 +32,9 @@ def concat(F: ModuleType, maps: Sequence[Array], channels: Sequence[int] | None 
 
 
 def constants(F: ModuleType, zero: Array, numbers: Sequence[float], axis: int) -> Array:
-    """Numbers along an axis, at each index of the others. Equal neighbours take one node of a graph.
+    """Return numbers along an axis, at each index of the others. Equal neighbours take one node of a graph.
 
-    ``zero``: zeros in the result's dtype. The size of the axis is 1.
+    ``zero`` has zeros in the dtype of the result, and size 1 along the axis.
     """
     parts = []
     for number, equal in itertools.groupby(numbers):

@@ -9,13 +9,13 @@ import numpy as np
 from ..contract import errors
 from ..contract.dims import UNKNOWN
 from ..contract.op import Op, cached
-from ..contract.registry import Entry
+from ..contract.registry import RegisteredOp
 from ..cuda import rtc
 from . import label_checks, native
 from .registration import add, asked
 
 Arrays = list[mx.nd.NDArray]
-Requested = dict[str, tuple[str, mx.nd.NDArray]]   # name -> request, array
+Requested = dict[str, tuple[str, mx.nd.NDArray]]   # the request and the array by name
 
 WRITES = ("write", "inplace")
 
@@ -26,15 +26,16 @@ class Operator(mx.operator.CustomOp):
     MXNet creates another operator for another context, and for other shapes and dtypes.
     """
 
-    def __init__(self, entry: Entry, node: rtc.Node):
+    def __init__(self, entry: RegisteredOp, bound_op: rtc.BoundOp):
         super().__init__()
         self.op, self.where = entry.op, entry.op.name
         self.reference = entry.reference
-        self.attrs = node.attrs
-        self.node = node
-        self.has_scalars = node.layout.may_have_scalars
-        self.launches = rtc.usable(node.context) and not node.layout.has_empty   # a CUDA kernel, if there is one
-        self.runs_native = native.has(entry.op) and node.context.device_type != "gpu"
+        self.attrs = bound_op.attrs
+        self.bound_op = bound_op
+        self.has_scalars = bound_op.layout.may_have_scalars
+        # Whether a CUDA kernel is launched, if the operator has one.
+        self.launches = rtc.usable(bound_op.context) and not bound_op.layout.has_empty
+        self.runs_native = native.has(entry.op) and bound_op.context.device_type != "gpu"
 
     def forward(self, is_train: bool, req: list[str], in_data: Arrays, out_data: Arrays, aux: Arrays) -> None:
         op = self.op
@@ -42,10 +43,10 @@ class Operator(mx.operator.CustomOp):
             in_data, out_data = _vectors(in_data), _vectors(out_data)
         if label_checks.checking():
             label_checks.check(op, self.attrs, _named(op.inputs, in_data))
-        if self.launches and rtc.launch(self.node, "forward", tuple(req), in_data, out_data):
+        if self.launches and rtc.launch(self.bound_op, "forward", tuple(req), in_data, out_data):
             return
 
-        if 0 in out_data[0].shape:   # nobody reads the hidden ones then
+        if 0 in out_data[0].shape:   # nobody reads the hidden outputs then
             return
         if 0 in in_data[0].shape:
             raise op.error(f"{op.inputs[0].name} has shape {in_data[0].shape}, which has no elements; expected some, "
@@ -70,35 +71,38 @@ class Operator(mx.operator.CustomOp):
         wanted = {name: grad for name, (request, grad) in requested.items() if request != "null"}
         if not wanted:
             return
-        available = dict(zip(op.known_in_backward, tensors))
+        available = dict(zip(op.offered_to_backward, tensors))
         tensors = {name: available[name] for name in op.backward}
-        if any(0 in array.shape for array in (*tensors.values(), *wanted.values())):   # a sum over nothing
+        if any(0 in array.shape for array in (*tensors.values(), *wanted.values())):   # sums over nothing are 0
             _fill_with_zeros(requested.values())
             return
 
-        known = {name.replace("_grad", ""): array.shape for name, array in {**tensors, **wanted}.items()}
-        shapes = op.infer_shape(self.attrs, known)
+        shapes_of_arrays = {name.replace("_grad", ""): array.shape for name, array in {**tensors, **wanted}.items()}
+        shapes = op.infer_shape(self.attrs, shapes_of_arrays)
         if self.runs_native:
             self._backward_native(shapes, tensors, requested)
             return
         self._store(requested, self.reference.backward(mx.nd, self.attrs, shapes, **self._widened(tensors)))
 
     def _launch_backward(self, requests: list[str], available: Arrays, gradients: Arrays) -> bool:
-        """Whether the CUDA kernel computes. ``available``: head gradients, inputs and outputs."""
-        layout = self.node.layout
+        """Launch the CUDA kernel on the head gradients, inputs and outputs that are ``available``.
+
+        Return False if there is no kernel, or no gradient is requested.
+        """
+        layout = self.bound_op.layout
         read = [available[index] for index in layout.read]
         written = [gradients[index] for index in layout.written]
         wanted = tuple(requests[index] if index in layout.gradients else "null" for index in layout.written)
         if all(request == "null" for request in wanted):
             return False
-        if not rtc.launch(self.node, "backward", wanted, read, written):
+        if not rtc.launch(self.bound_op, "backward", wanted, read, written):
             return False
         _fill_with_zeros((request, gradient) for index, (request, gradient) in enumerate(zip(requests, gradients))
                          if index not in layout.gradients)
         return True
 
     def _requested_gradients(self, requests: list[str], grads: Arrays) -> Requested:
-        """Request and array for each input that has a gradient. The others are filled with zeros."""
+        """Return the request and the array for each input that has a gradient, and fill the others with zeros."""
         requested = {arg.name: pair for arg, pair in zip(self.op.inputs, zip(requests, grads))}
         having = {arg.name for arg in self.op.inputs if arg.has_gradient(self.attrs)}
         _fill_with_zeros(pair for name, pair in requested.items() if name not in having)
@@ -123,19 +127,19 @@ class Operator(mx.operator.CustomOp):
         dtypes = {variables[name]: array.dtype for name, array in tensors.items()}
         dtypes.update((variables[name], array.dtype) for name, (_, array) in wanted.items())
 
-        def placeholder(name: str, shape: tuple) -> mx.nd.NDArray:   # never read; unknown sizes are arbitrary
-            known = [1 if size == UNKNOWN else size for size in shape]
-            return mx.nd.empty(known, self.node.context, dtypes.get(variables[name], dtypes["T"]))
+        def placeholder(name: str, shape: tuple) -> mx.nd.NDArray:   # it is never read, so unknown sizes are arbitrary
+            sizes = [1 if size == UNKNOWN else size for size in shape]
+            return mx.nd.empty(sizes, self.bound_op.context, dtypes.get(variables[name], dtypes["T"]))
 
         arguments = [tensors[name] if name in tensors else placeholder(name, shapes[name.replace("_grad", "")])
-                     for name in op.known_in_backward]
-        # MXNet assumes that all gradients of a library's operator have the first tensor's type.
+                     for name in op.offered_to_backward]
+        # MXNet assumes that all gradients of an operator in a library have the type of the first tensor.
         all_inputs = {arg.name: wanted.get(arg.name) or ("write", placeholder(op.inputs[0].name, shapes[arg.name]))
                       for arg in op.inputs}
         self._run_native(f"_backward_{op.graph_name}", arguments, all_inputs)
 
     def _widened(self, tensors: dict[str, mx.nd.NDArray]) -> dict[str, mx.nd.NDArray]:
-        """The tensors, with float16 data cast to float32 if the contract says so."""
+        """Return the tensors, with float16 data cast to float32 if the contract says so."""
         if not self.op.accumulate_fp32:
             return tensors
         variables = self.op.type_vars(self.attrs)
@@ -157,7 +161,7 @@ def _named(declared: tuple, arrays: Arrays) -> dict[str, mx.nd.NDArray]:
 
 
 def _vectors(arrays: Arrays) -> Arrays:
-    """The arrays, with scalars as vectors of one element in the same memory.
+    """Return the arrays, with scalars as vectors of one element in the same memory.
 
     The thread that runs a CustomOp takes the shape of a scalar for an unknown one.
     """
@@ -189,7 +193,7 @@ class Properties(mx.operator.CustomOpProp):
         try:
             self.attrs = _parsed(self.op, tuple(kwargs.items()))
         except errors.OpError as error:
-            # MXNet 1.9.1 crashes on an exception in a constructor: the next call raises it instead.
+            # MXNet 1.9.1 crashes if a constructor raises an exception, so the next call raises it instead.
             self._error = error
 
     def list_arguments(self) -> list[str]:
@@ -201,9 +205,9 @@ class Properties(mx.operator.CustomOpProp):
         return [out.name for out in self.op.outputs]
 
     def infer_shape(self, in_shape: list[list[int]]) -> tuple[list, list, list]:
-        known = tuple(None if ndim == UNKNOWN else tuple(shape) for shape, ndim in zip(in_shape, asked.ndims))
-        shapes = self.op.shapes_of(self.attrs, known)
-        # A shape that does not follow is empty.
+        input_shapes = tuple(None if ndim == UNKNOWN else tuple(shape) for shape, ndim in zip(in_shape, asked.ndims))
+        shapes = self.op.shapes_of(self.attrs, input_shapes)
+        # The shape of a tensor is empty if it does not follow.
         return *[[list(shapes.get(tensor.name, ())) for tensor in tensors]
                  for tensors in (self.op.inputs, self.op.outputs)], []
 
@@ -213,20 +217,20 @@ class Properties(mx.operator.CustomOpProp):
         return *[[dtypes[tensor.name] for tensor in tensors] for tensors in (self.op.inputs, self.op.outputs)], []
 
     def declare_backward_dependency(self, out_grad: list[int], in_data: list[int], out_data: list[int]) -> list[int]:
-        ids = dict(zip(self.op.known_in_backward, [*out_grad, *in_data, *out_data]))
+        ids = dict(zip(self.op.offered_to_backward, [*out_grad, *in_data, *out_data]))
         return [ids[name] for name in self.op.backward]
 
     def create_operator(self, ctx: str, in_shapes: list, in_dtypes: list) -> Operator:
-        return Operator(self.entry, rtc.Node.created(self.op, self.attrs, ctx, in_shapes, in_dtypes))
+        return Operator(self.entry, rtc.BoundOp.created(self.op, self.attrs, ctx, in_shapes, in_dtypes))
 
 
 @cached
 def _parsed(op: Op, strings: tuple[tuple[str, str], ...]) -> tuple:
-    """Typed attributes from (name, text) of each."""
+    """Return typed attributes from the name and the text of each."""
     return op.parse(dict(strings))
 
 
-def register(entry: Entry) -> None:
+def register(entry: RegisteredOp) -> None:
     """Register an operator with MXNet as ``Custom(op_type="gluonops_<name>")``."""
     op = entry.op
     name = f"{op.name.title().replace('_', '')}Properties"

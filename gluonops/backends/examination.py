@@ -25,4 +25,4 @@ def examine(report: doctor.Report) -> None:
         report["problems"].append(str(error))
     report.update(tuning.examine())
     report["processor"]["used"]["gluonops"] = native.instruction_set()
-    report["hints"] += report["threads"].pop("problems")   # what could not be set in this process
+    report["hints"] += report["threads"].pop("problems")   # sentences on what could not be set in this process

@@ -14,16 +14,16 @@ from collections.abc import Sequence
 import mxnet as mx
 import numpy as np
 
-from ..contract.declarations import Arg, Rows
+from ..contract.declarations import Arg, ValidRows
 from ..contract.expressions import expression, fill_in
 from ..contract.op import Op
 
 CHECKED_CALLS = 2   # A block checks its first calls: a mistake in all labels shows there.
-MOST_CALLS = 1000   # So many calls are checked where no label is 0.
+MOST_CALLS = 1000   # The calls that are checked if no label is 0.
 
 
 def checking() -> bool:
-    """Whether class labels are checked before each forward pass."""
+    """Return whether class labels are checked before each forward pass."""
     return _switch() not in ("", "0")
 
 
@@ -35,7 +35,7 @@ def check_call(block: mx.gluon.Block, op: Op, attrs: tuple, arrays: dict) -> Non
     """Check the labels that a block is called with, in its first calls or, as the user says, in all or none.
 
     A block checks labels because a hybridized net may consist of MXNet's own operators, which do not. Symbols are not
-    checked. For arguments and errors see :func:`check`.
+    checked. The arguments and the errors are those of :func:`check`.
     """
     if _switch() == "0" or any(isinstance(array, mx.sym.Symbol) for array in arrays.values()):
         return
@@ -45,14 +45,15 @@ def check_call(block: mx.gluon.Block, op: Op, attrs: tuple, arrays: dict) -> Non
 
 
 def check(op: Op, attrs: tuple, arrays: dict[str, mx.nd.NDArray]) -> float:
-    """Return the lowest class label; 0 for an operator whose labels are rows.
+    """Return the lowest class label, or 0 for an operator whose labels are rows.
 
-    ``arrays``: the inputs by name. An OpError names the first label out of range, or the first row that is not valid.
+    ``arrays`` has the inputs by name. Raise an OpError that names the first label out of range, or the first row that
+    is not valid.
     """
     lowest = 0
     sizes = op.index_sizes(attrs, {name: array.shape for name, array in arrays.items()})
     for arg in op.inputs:
-        if isinstance(arg.values, Rows):
+        if isinstance(arg.values, ValidRows):
             _check_rows(op, attrs, arg, arrays[arg.name].asnumpy())
         elif arg.name in sizes:
             lowest = _check_indices(op, attrs, arg, arrays[arg.name].asnumpy(), sizes[arg.name])

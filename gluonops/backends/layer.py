@@ -29,7 +29,7 @@ class EitherModeBlock(HybridBlock):
 
 
 def in_either_mode(body: Callable) -> Callable:
-    """The ``hybrid_forward`` of a block in both modes, from one for legacy arrays and symbols."""
+    """Return the ``hybrid_forward`` of a block in both modes, from one for legacy arrays and symbols."""
     @functools.wraps(body)
     def hybrid_forward(self: HybridBlock, F: Any, *inputs: Any, **parameters: Any) -> Any:
         if not is_np_array():
@@ -43,12 +43,12 @@ def in_either_mode(body: Callable) -> Callable:
 
 
 def _seen_by_body(block: Block) -> Block:
-    """The block as its own body sees it in NumPy mode: its children take legacy arrays."""
+    """Return the block as its own body sees it in NumPy mode: its children take legacy arrays."""
     return view_of(block, _view_class(type(block))) if block._children else block
 
 
 def view_of(block: Block, cls: type[Block]) -> Block:
-    """An object of another class with the attributes of a block."""
+    """Return an object of another class with the attributes of a block."""
     view = object.__new__(cls)
     object.__setattr__(view, "__dict__", block.__dict__)
     return view
@@ -56,7 +56,7 @@ def view_of(block: Block, cls: type[Block]) -> Block:
 
 @functools.cache
 def _view_class(cls: type[Block]) -> type[Block]:
-    """A subclass whose attributes are those of the block, with each child as :class:`Child`."""
+    """Return a subclass whose attributes are those of the block, with each child as :class:`Child`."""
     def __getattribute__(self: Block, name: str) -> Any:
         return _wrapped(object.__getattribute__(self, name))
 
@@ -65,7 +65,7 @@ def _view_class(cls: type[Block]) -> type[Block]:
 
 
 def _wrapped(value: Any) -> Any:
-    """A child, or children in a collection, as a body calls them."""
+    """Return a child, or children in a collection, as a body calls them."""
     if isinstance(value, Block):
         return Child(value)
     if type(value) in (list, tuple):

@@ -35,11 +35,11 @@ FUNCTIONS = {"gluonops_build_info": ctypes.c_char_p, "gluonops_install_operators
              "gluonops_keep_blocks": ctypes.c_int, "gluonops_kept_bytes": ctypes.c_int64, "gluonops_place": None,
              "gluonops_honours_requests": ctypes.c_bool}
 
-COMPUTED, NOT_NOW, REFUSED = range(3)   # the answers of gluonops_call, direct.cc's
+COMPUTED, NOT_NOW, REFUSED = range(3)   # the answers of gluonops_call; see direct.cc
 
 
 def library_path() -> str:
-    """Where the library is expected: ``GLUONOPS_LIBRARY``, or beside the package's C++ sources.
+    """Return where the library is expected: ``GLUONOPS_LIBRARY``, or beside the package's C++ sources.
 
     A process without gluonops can load the file by itself: ``mx.library.load(path)``.
     """
@@ -47,23 +47,26 @@ def library_path() -> str:
 
 
 def loaded() -> bool:
-    """Whether MXNet has the operators ``gluonops_<op>``."""
+    """Return whether MXNet has the operators ``gluonops_<op>``."""
     return reason() is None
 
 
 def has(op: Op) -> bool:
-    """Whether the library is loaded and has this operator."""
+    """Return whether the library is loaded and has this operator."""
     return loaded() and hasattr(mx.nd, op.graph_name)
 
 
 def function(name: str) -> Callable:
-    """A function of the loaded library, one of ``FUNCTIONS``. Other threads of Python run meanwhile."""
+    """Return a function of the loaded library, one of ``FUNCTIONS``. Other threads of Python run meanwhile."""
     return getattr(_library()[0], name)
 
 
 @functools.cache
 def _opened(path: str) -> ctypes.CDLL:
-    """The library of a file. An OSError if it is none, and an AttributeError if it lacks a function."""
+    """Open a file as the library.
+
+    Raise an OSError if it is not a library, and an AttributeError if it lacks a function.
+    """
     library = ctypes.CDLL(path)   # MXNet gets the same copy
     for name, result in FUNCTIONS.items():
         getattr(library, name).restype = result
@@ -71,11 +74,11 @@ def _opened(path: str) -> ctypes.CDLL:
 
 
 def honours_requests() -> bool:
-    """Whether the operators add to a gradient if MXNet requests it. With MXNet 1.9.1 they do."""
+    """Return whether the operators add to a gradient if MXNet requests it. With MXNet 1.9.1 they do."""
     return function("gluonops_honours_requests")()
 
 
-class Call:
+class LibraryCall:
     """An operator of the library with its attributes, as a function of NDArrays.
 
     The library parses the attributes once. The calling thread computes a small call whose inputs are ready. MXNet's
@@ -97,7 +100,10 @@ class Call:
         self._needs_guards = not honours_requests()
 
     def __call__(self, inputs: Sequence[NDArray]) -> NDArray | tuple:
-        """The outputs that the user gets. An OpError if the shapes or the dtypes of the inputs are not valid."""
+        """Return the outputs that the user gets.
+
+        Raise an OpError if the shapes or the dtypes of the inputs are not valid.
+        """
         if self._needs_guards and mx.autograd.is_recording():   # see nodes.native_node
             inputs = [mx.nd.identity(value) for value in inputs]
         tensors = self._tensors()   # the handles of the inputs, and behind them those of the outputs
@@ -112,9 +118,9 @@ class Call:
         return outputs[0] if self._returned == 1 else tuple(outputs[:self._returned])
 
     def _run_in_engine(self, tensors: ctypes.Array) -> None:
-        """Let the engine compute the outputs. MXNet's Python function does the same, and makes the strings anew.
+        """Let the engine compute the outputs, as MXNet's own Python function does, which makes the strings anew.
 
-        ``tensors``: handles of the inputs. Those of the outputs are written behind them.
+        ``tensors`` has the handles of the inputs. Those of the outputs are written behind them.
         """
         number, outputs = ctypes.c_int(0), ctypes.POINTER(c_void_p)()
         mx.base.check_call(mx.base._LIB.MXImperativeInvoke(
@@ -123,14 +129,14 @@ class Call:
 
 
 def _error_of_call() -> Exception:
-    """Why the library has refused a call."""
+    """Return why the library has refused a call."""
     text = function("gluonops_call_error")().decode()
     return errors.from_library(text) or mx.MXNetError(text)
 
 
 def invoke(name: str, inputs: list[mx.nd.NDArray], options: Mapping[str, Any],
            out: list[mx.nd.NDArray] | None = None) -> mx.nd.NDArray | list[mx.nd.NDArray]:
-    """Run an operator of MXNet's or the library's by name, also one whose Python function takes no arrays.
+    """Run an operator of MXNet or of the library by name, also one whose Python function takes no arrays.
 
     The gradient ``_backward_gluonops_<op>`` takes head gradients, inputs and outputs, and returns gradients of the
     inputs.
@@ -156,21 +162,23 @@ def operator_name(name: str) -> str:
         handle = mx.base.OpHandle(operator_handle(name))
     except mx.MXNetError:
         return name
-    found = ctypes.c_char_p()
-    mx.base.check_call(mx.base._LIB.MXSymbolGetAtomicSymbolName(handle, ctypes.byref(found)))
-    return found.value.decode()
+    own_name = ctypes.c_char_p()
+    mx.base.check_call(mx.base._LIB.MXSymbolGetAtomicSymbolName(handle, ctypes.byref(own_name)))
+    return own_name.value.decode()
 
 
 def reason() -> str | None:
-    """Why the library is not loaded, and what to do about it; None if it is loaded."""
+    """Return why the library is not loaded, and what to do about it, or None if it is loaded."""
     return _library()[1]
 
 
 @functools.cache
 def _library() -> tuple[ctypes.CDLL | None, str | None]:
-    """The library, loaded into MXNet once per process and without output; or None, and the reason.
+    """Return the library and None, or None and the reason why it is not loaded.
 
-    ``GLUONOPS_NATIVE=0`` switches it off. An OpError if ``GLUONOPS_NATIVE_TARGET`` names no instruction set.
+    The library is loaded into MXNet once per process, and MXNet prints nothing about it.
+
+    ``GLUONOPS_NATIVE=0`` switches it off. Raise an OpError if ``GLUONOPS_NATIVE_TARGET`` names no instruction set.
     """
     target = os.environ.get(TARGET)
     if target and target not in TARGETS:
@@ -190,9 +198,10 @@ def _library() -> tuple[ctypes.CDLL | None, str | None]:
 
 
 def _register(path: str) -> None:
-    """What ``mx.library.load`` does, for the new operators alone.
+    """Register the library's operators as ``mx.library.load`` does.
 
-    That one makes the functions of all of MXNet's operators a second time, which takes a sixth of the import.
+    That function also makes the functions of all of MXNet's own operators a second time, which takes a sixth of the
+    time of ``import gluonops``.
     """
     before = set(_operator_names())
     mx.base.check_call(mx.base._LIB.MXLoadLib(path.encode(), ctypes.c_uint(0)))
@@ -213,7 +222,7 @@ def _operator_names() -> list[str]:
 
 
 def mismatch_reason(path: str) -> str | None:
-    """Why the file at ``path`` cannot be loaded by this gluonops and this MXNet; None if it can."""
+    """Return why the file at ``path`` cannot be loaded by this gluonops and this MXNet, or None if it can."""
     if os.environ.get("GLUONOPS_NATIVE") == "0":
         return "GLUONOPS_NATIVE=0 switches it off"
     if not os.path.isfile(path):
@@ -233,27 +242,27 @@ def mismatch_reason(path: str) -> str | None:
 
 
 def instruction_set() -> str | None:
-    """The instruction set that the kernels use, one of ``TARGETS``; None if the library is not loaded."""
+    """Return the instruction set that the kernels use, one of ``TARGETS``, or None if the library is not loaded."""
     return function("gluonops_target")().decode() if loaded() else None
 
 
 def threads() -> int | None:
-    """How many threads an operator of the library uses at most; None if it is not loaded."""
+    """Return how many threads an operator of the library uses at most, or None if the library is not loaded."""
     return function("gluonops_threads")() if loaded() else None
 
 
 def set_threads(count: int) -> None:
-    """Set how many threads an operator of the library uses at most. No effect if it is not loaded."""
+    """Set how many threads an operator of the library uses at most. Nothing happens if the library is not loaded."""
     if loaded():
         function("gluonops_set_threads")(count)
 
 
 def keep_blocks(most: int) -> bool:
-    """Keep at most so many bytes of the large blocks that MXNet frees; whether that is possible here."""
+    """Keep at most so many bytes of the large blocks that MXNet frees. Return whether that is possible here."""
     inside_mxnet = ctypes.cast(mx.base._LIB.MXGetVersion, c_void_p)
     return loaded() and bool(function("gluonops_keep_blocks")(inside_mxnet, ctypes.c_int64(most)))
 
 
 def kept_bytes() -> int:
-    """How many bytes of freed blocks are kept now."""
+    """Return how many bytes of freed blocks are kept now."""
     return function("gluonops_kept_bytes")() if loaded() else 0

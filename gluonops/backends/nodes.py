@@ -15,7 +15,7 @@ from .pins import Array
 
 
 def builder(op: Op, name: str) -> Callable:
-    """The function that emits. If an operator has no native kernel, ``auto`` takes another backend."""
+    """Return the function that emits. If an operator has no native kernel, ``auto`` takes another backend."""
     chosen = backend.resolve(name)
     if chosen == "native" and not native.has(op):
         if name == "native":
@@ -26,7 +26,7 @@ def builder(op: Op, name: str) -> Callable:
 
 
 def _inserted(kind: str, **marks: str) -> mx.AttrScope:
-    """The attributes of inserted nodes. ``kind`` is ``guard``, ``head``, ``copy`` or ``name``.
+    """Return the attributes of inserted nodes. ``kind`` is ``guard``, ``head``, ``copy`` or ``name``.
 
     Passes recognise the inserted nodes by ``__gluonops_inserted__``.
     """
@@ -79,12 +79,12 @@ def custom_node(op: Op, space: ModuleType, attrs: tuple, inputs: Iterable[Array]
 
 
 def with_suffix(named: dict[str, str], suffix: str) -> dict[str, str]:
-    """The argument ``name`` of a node, if there is one, with a suffix."""
+    """Return the argument ``name`` of a node, if there is one, with a suffix."""
     return {key: name + suffix for key, name in named.items()}
 
 
 def needs_plain_layout(space: ModuleType, inputs: Sequence[Array]) -> bool:
-    """Whether the inputs of a CustomOp must be copied to a plain layout.
+    """Return whether the inputs of a CustomOp must be copied to a plain layout.
 
     On the CPU the output of a convolution, and the gradient of its input, may be in a blocked layout of oneDNN. MXNet
     1.9.1 gives a CustomOp a temporary copy in plain layout. It frees the copy before the CustomOp, which runs in
@@ -101,7 +101,7 @@ def needs_plain_layout(space: ModuleType, inputs: Sequence[Array]) -> bool:
 
 def plain_layout(space: ModuleType, value: Array, like: Array | None = None, may_be_scalar: bool = False,
                  **named: str) -> Array:
-    """A copy of a value in plain layout. The gradient is copied as well.
+    """Return a copy of a value in plain layout. The gradient is copied as well.
 
     - ``like``: a value of the same shape. In a graph an identity gives its shape to the copy, because inference does
       not pass a partly known shape through the copy. It works in place.
@@ -142,20 +142,20 @@ def builtin_node(op: Op, space: ModuleType, attrs: tuple, inputs: Iterable[Array
             inputs = pins.pinned(op, attrs, inputs)
         outputs = _of_reference(op, space, attrs, inputs, is_widened)
     if space is mx.nd:   # the reference may have returned an input itself
-        outputs = [mx.nd.identity(value) if any(value is given for given in inputs) else value for value in outputs]
+        outputs = [mx.nd.identity(value) if any(value is tensor for tensor in inputs) else value for value in outputs]
     else:
         outputs = _named_outputs(op, attrs, outputs, named["name"])
     return _returned(op, attrs, outputs)
 
 
 def _of_reference(op: Op, space: ModuleType, attrs: tuple, inputs: list[Array], is_widened: bool) -> Sequence[Array]:
-    """The outputs of the reference, which computes in float32 if ``is_widened``: for float16 data.
+    """Return the outputs of the reference. With ``is_widened`` it computes float16 data in float32.
 
     A graph of unknown types computes in float16 instead: MXNet has no operator that casts to the type of another
     tensor.
     """
     def cast(declared: tuple, values: Sequence[Array], dtype: str) -> Sequence[Array]:
-        """The values, those with the data's type in another type."""
+        """Return the values, and cast those that have the data's type to another type."""
         if not is_widened:
             return values
         variables = op.type_vars(attrs)
@@ -167,7 +167,7 @@ def _of_reference(op: Op, space: ModuleType, attrs: tuple, inputs: list[Array], 
 
 
 def _named_outputs(op: Op, attrs: tuple, outputs: Sequence[Array], name: str) -> list[mx.sym.Symbol]:
-    """The outputs behind identities that have their names; the first one has the node's."""
+    """Return the outputs behind identities that bear their names. The first output bears the node's name."""
     values = ", ".join(f"{key}={value}" for key, value in op.strings(attrs).items())
     names = [name, *(f"{name}_{out.name}" for out in op.outputs[1:op.number_returned(attrs)])]
     with _inserted("name", __gluonops_layer__=name, __gluonops_operator__=f"{op.name} {values}"):
@@ -175,7 +175,7 @@ def _named_outputs(op: Op, attrs: tuple, outputs: Sequence[Array], name: str) ->
 
 
 def known_dtype(value: Array) -> str | None:
-    """The dtype of an NDArray, or of a Symbol if it follows from the types of its variables, else None."""
+    """Return the dtype of an NDArray, or of a Symbol if it follows from the types of its variables. Otherwise None."""
     if isinstance(value, mx.nd.NDArray):
         return np.dtype(value.dtype).name
     try:
@@ -186,7 +186,7 @@ def known_dtype(value: Array) -> str | None:
 
 
 def _returned(op: Op, attrs: tuple, outputs: Array | Sequence[Array]) -> Array | tuple:
-    """The outputs of a node that the user gets: the first one, or a tuple."""
+    """Return the outputs of a node that the user gets: the first one, or a tuple."""
     if len(op.outputs) == 1:
         return outputs[0] if isinstance(outputs, (tuple, list)) else outputs
     count = op.number_returned(attrs)

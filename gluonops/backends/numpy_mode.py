@@ -15,17 +15,17 @@ LEGACY = (mx.nd.NDArray, mx.sym.Symbol)   # the classes of NUMPY derive from the
 
 
 def is_numpy(value: Any) -> bool:
-    """Whether a value is an array or a symbol of the NumPy interface."""
+    """Return whether a value is an array or a symbol of the NumPy interface."""
     return isinstance(value, NUMPY)
 
 
 def is_legacy(value: Any) -> bool:
-    """Whether a value is a legacy array or symbol."""
+    """Return whether a value is a legacy array or symbol."""
     return isinstance(value, LEGACY) and not isinstance(value, NUMPY)
 
 
 def to_legacy(value: Any) -> Any:
-    """The value with each NumPy array or symbol as a legacy one; also inside of tuples, lists and dictionaries."""
+    """Return the value with each NumPy array or symbol as a legacy one, also in tuples, lists and dictionaries."""
     if isinstance(value, mx.np.ndarray):
         return value.as_nd_ndarray()
     if isinstance(value, mx.sym.np._Symbol):
@@ -34,14 +34,14 @@ def to_legacy(value: Any) -> Any:
 
 
 def to_numpy(value: Any) -> Any:
-    """The value with each legacy array or symbol as one of the NumPy interface."""
+    """Return the value with each legacy array or symbol as one of the NumPy interface."""
     if is_legacy(value):
         return value.as_np_ndarray()
     return _of_items(to_numpy, value)
 
 
 def _of_items(convert: Any, value: Any) -> Any:
-    """The value, or if it is a collection, one of its converted items."""
+    """Return the value itself, or a collection of its converted items if it is a collection."""
     if isinstance(value, Mapping):
         return {key: convert(item) for key, item in value.items()}
     if type(value) in (list, tuple):
@@ -50,13 +50,15 @@ def _of_items(convert: Any, value: Any) -> Any:
 
 
 def are_numpy(values: Iterable[Any]) -> bool:
-    """Whether some values are of the NumPy interface, and the others are no arrays of the legacy one."""
+    """Return whether some values belong to the NumPy interface, and none to the legacy one."""
     values = list(values)
     return any(map(is_numpy, values)) and not any(map(is_legacy, values))
 
 
 def handed_over(value: Any) -> Any:
-    """Fresh legacy outputs as NumPy ones, which own their memory from now on: nobody may use the legacy ones again.
+    """Return fresh legacy outputs as NumPy ones, which own the memory from now on.
+
+    Nobody may use the legacy outputs afterwards.
 
     ``as_np_ndarray`` makes a second handle, which takes longer than a small operator.
     """
@@ -70,7 +72,10 @@ def handed_over(value: Any) -> Any:
 
 
 def is_numpy_net(net: mx.gluon.Block) -> bool:
-    """Whether a net was made for NumPy mode: its parameters say it, or the mode in force if it has no values."""
+    """Return whether a net was made for NumPy mode.
+
+    The arrays of its parameters decide. A net without values belongs to the mode in force.
+    """
     for parameter in net.collect_params().values():
         if parameter._data is not None:
             return is_numpy(parameter._data[0])
@@ -78,7 +83,7 @@ def is_numpy_net(net: mx.gluon.Block) -> bool:
 
 
 def check_one_mode(where: str, net: mx.gluon.Block) -> None:
-    """An OpError for a net of which some parameters have arrays of the NumPy interface, and others legacy ones."""
+    """Raise an OpError for a net in which some parameters are arrays of the NumPy interface, and others legacy ones."""
     first = {}
     for parameter in net.collect_params().values():
         if parameter._data is not None:
@@ -91,9 +96,9 @@ def check_one_mode(where: str, net: mx.gluon.Block) -> None:
 
 @contextlib.contextmanager
 def mode(active: bool) -> Iterator[None]:
-    """NumPy mode, or the legacy one, inside the ``with`` block, whatever is in force outside.
+    """Switch NumPy mode on, or off, inside the ``with`` block, whatever is in force outside.
 
-    MXNet refuses NumPy's arrays without its shapes: the arrays are switched on last, and off first.
+    MXNet refuses NumPy's arrays without NumPy's shapes, so the arrays are switched on last, and off first.
     """
     with np_array(False), np_shape(active), np_array(active):
         yield
@@ -103,7 +108,7 @@ def mode(active: bool) -> Iterator[None]:
 def fresh_variables(net: mx.gluon.Block) -> Iterator[None]:
     """Let each parameter of a net make a new variable inside the ``with`` block: one of the mode in force.
 
-    A parameter keeps the variable that it has made first, and its kind.
+    Otherwise a parameter keeps the variable that it has made first, which belongs to the mode of that time.
     """
     parameters = list(net.collect_params().values())
     kept = [parameter._var for parameter in parameters]
@@ -117,12 +122,12 @@ def fresh_variables(net: mx.gluon.Block) -> Iterator[None]:
 
 
 def array(values: Any, dtype: Any) -> mx.nd.NDArray:
-    """An array of the mode in force, as a parameter's ``set_data`` takes it."""
+    """Return an array of the mode in force, as a parameter's ``set_data`` takes it."""
     return (mx.np.array if is_np_array() else mx.nd.array)(values, dtype=dtype)
 
 
 def check_inputs(where: str, inputs: Iterable[Any]) -> None:
-    """An OpError for legacy arrays or symbols in NumPy mode."""
+    """Raise an OpError for legacy arrays or symbols in NumPy mode."""
     for number, value in enumerate(inputs):
         if is_legacy(value):
             raise OpError(where, f"input {number} is a legacy array or symbol, and npx.set_np() is in force; expected "

@@ -10,7 +10,10 @@ from mxnet.initializer import Initializer
 
 
 class Signature:
-    """The signature of a class whose ``__new__`` takes anything: its constructor's, for ``help`` and the pages."""
+    """The signature of a class whose ``__new__`` takes anything.
+
+    ``help`` and the pages show that of its constructor.
+    """
 
     def __get__(self, instance: object, owner: type) -> inspect.Signature:
         if instance is not None:   # An instance has the signature of its call.
@@ -30,21 +33,21 @@ class Printed:
 
     def __new__(cls, *args: Any, **kwargs: Any):
         block = super().__new__(cls)
-        given = inspect.signature(cls.__init__).bind_partial(block, *args, **kwargs)
-        given.apply_defaults()
-        block._given = {name: value for name, value in given.arguments.items() if name not in ("self", "kwargs")}
+        bound = inspect.signature(cls.__init__).bind_partial(block, *args, **kwargs)
+        bound.apply_defaults()
+        block._arguments = {name: value for name, value in bound.arguments.items() if name not in ("self", "kwargs")}
         return block
 
     def __repr__(self):
-        return call_text(self, {name: self._options.get(name, value) for name, value in self._given.items()})
+        return call_text(self, {name: self._options.get(name, value) for name, value in self._arguments.items()})
 
 
 def call_text(block: Block | Initializer, arguments: Mapping[str, Any]) -> str:
-    """The class of a block and the arguments it was made with."""
+    """Return the class of a block and the arguments it was made with."""
     values = ", ".join(f"{name}={_text(value)}" for name, value in arguments.items())
     return f"{type(block).__name__}({values})"
 
 
 def _text(value: object) -> str:
-    """A value; an initializer as the call that made it, which MXNet prints as an address."""
+    """Return the text of a value. For an initializer, which MXNet prints as an address, it is the call that made it."""
     return call_text(value, value._kwargs) if isinstance(value, Initializer) else str(value)

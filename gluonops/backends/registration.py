@@ -16,8 +16,8 @@ import mxnet as mx
 
 from ..contract import errors
 
-# Messages about Custom nodes that share an op_type need it: op_type -> the attribute with the operator's name,
-# and the package that must be imported for the nodes to run.
+# For each op_type that several kinds of nodes share: the attribute that has the name of the operator, and the package
+# that must be imported for the nodes to run. Messages about such nodes need both.
 described: dict[str, tuple[str, str]] = {}
 
 
@@ -36,16 +36,16 @@ def _array(handle: ctypes.c_void_p, writable: bool = True, stype: int = 0) -> mx
     return mx.nd.NDArray(handle, writable=writable)
 
 
-# MXNet's C API has -1 for an unknown number of dimensions. Its Python makes an empty list of it, which is a scalar's
-# shape too. So the numbers of dimensions are kept here for ``infer_shape``. In the other direction there is no remedy:
-# MXNet takes an empty shape in the answer for a scalar's.
+# MXNet's C API has -1 for an unknown number of dimensions. Its Python makes an empty list of it, which is also the
+# shape of a scalar. So the numbers of dimensions are kept here for ``infer_shape``. In the other direction there is no
+# remedy: MXNet takes an empty shape in the answer for that of a scalar.
 asked = threading.local()
 _INFER_SHAPE = (ctypes.c_int, ctypes.c_int, ctypes.POINTER(ctypes.c_int),
                 ctypes.POINTER(ctypes.POINTER(mx.base.mx_int)), ctypes.c_void_p)
 
 
 def _callback_type(*signature: type) -> Callable:
-    """``ctypes.CFUNCTYPE``. For the signature of ``infer_shape`` it keeps the numbers of dimensions."""
+    """Return ``ctypes.CFUNCTYPE(...)``, which for ``infer_shape`` also keeps the numbers of dimensions."""
     make = ctypes.CFUNCTYPE(*signature)
     if signature != _INFER_SHAPE:
         return make
@@ -61,12 +61,12 @@ def _callback_type(*signature: type) -> Callable:
 def _remember(text: str) -> None:
     """Keep the error of a callback for the user, whom it reaches as an OpError; see :mod:`gluonops.contract.errors`.
 
-    MXNet calls it, as ``print``, with the traceback. That is printed where the error is no OpError itself.
+    MXNet calls it, as ``print``, with the traceback, which is printed only if the error is no OpError.
     """
     _, error, trace = sys.exc_info()
     if not isinstance(error, errors.OpError):
         print(text)
-    names = trace.tb_frame.f_locals   # those of MXNet's function around the callback
+    names = trace.tb_frame.f_locals   # the variables of MXNet's function around the callback
     operator = names.get("op") or names.get("op_prop")
     if operator:
         errors.remember(operator.where, error, body=text.startswith("Error in CustomOp."))
@@ -99,7 +99,9 @@ def install() -> None:
 
 
 def _guarded(op_type: str, prop: type) -> Callable:
-    """What MXNet calls in place of the class: its error is raised by the first method that MXNet calls afterwards.
+    """Return the function that MXNet calls in place of the class.
+
+    If the constructor fails, the first method that MXNet calls afterwards raises its error.
 
     MXNet passes every attribute of a node to the constructor. One such as ``__ctx_group__``, which an ``mx.AttrScope``
     has set, is no argument of the operator, and is left out where the constructor does not take it.
@@ -121,7 +123,7 @@ def _guarded(op_type: str, prop: type) -> Callable:
 
 
 class _Failed(mx.operator.CustomOpProp):
-    """Stands for an instance that could not be made. MXNet asks for its arguments first."""
+    """Stands for an instance that could not be made, and raises its error when MXNet asks for the arguments."""
 
     def __init__(self, failure: errors.OpError):
         super().__init__()

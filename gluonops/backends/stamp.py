@@ -14,7 +14,7 @@ import struct
 import zlib
 
 MARK = b"gluonops"
-DIGEST = 32   # bytes of the digest in front of the stamp; SHA-256 has as many
+DIGEST = 32   # bytes of the digest in front of the stamp, which is a SHA-256
 STAMP = struct.Struct("<8sQI")   # the mark; the length and the CRC-32 of what is in front of the stamp
 
 
@@ -26,7 +26,7 @@ def append_stamp(path: str | os.PathLike, digest: bytes = bytes(DIGEST)) -> None
 
 
 def digest_of(path: str | os.PathLike) -> bytes | None:
-    """The digest of what a library was built from. None if there is no library, or a damaged one."""
+    """Return the digest of what a library was built from. Return None if there is no library, or a damaged one."""
     try:
         if damage(path):
             return None
@@ -36,7 +36,10 @@ def digest_of(path: str | os.PathLike) -> bytes | None:
 
 
 def damage(path: str | os.PathLike) -> str | None:
-    """What is wrong with a library; None if it is as it was built. An OSError if the file cannot be read."""
+    """Return what is wrong with a library, or None if it is as it was built.
+
+    Raise an OSError if the file cannot be read.
+    """
     content = pathlib.Path(path).read_bytes()
     body, end = content[:-STAMP.size], content[-STAMP.size:]
     if len(end) < STAMP.size or not end.startswith(MARK):

@@ -8,7 +8,7 @@ from ..runtime import memory, threads
 from . import native
 
 TUNE_MEMORY = "GLUONOPS_TUNE_MEMORY"
-SHARE = 8   # one part in so many of the usable memory is kept at most
+SHARE = 8   # at most this part, 1 / SHARE, of the usable memory is kept
 
 _kept = {"bound": None}
 
@@ -113,10 +113,10 @@ def tune_memory(keep: int | None = None) -> int | None:
 
 
 def examine() -> dict:
-    """What :func:`gluonops.doctor` reports of both.
+    """Return what :func:`gluonops.doctor` reports of both.
 
-    Returns ``threads``: what :func:`gluonops.runtime.threads.examine` says, and how many the ``native`` operators use.
-    ``memory``, in bytes: what is ``usable``, the ``bound`` of what is kept, and what is ``kept`` now.
+    ``threads`` is what :func:`gluonops.runtime.threads.examine` returns, and how many threads the ``native`` operators
+    use. ``memory`` has, in bytes, what is ``usable``, the ``bound`` of what is kept, and what is ``kept`` now.
     """
     return {"threads": {**threads.examine(), "native": native.threads()},
             "memory": {"usable": memory.usable_memory(), "bound": _kept["bound"], "kept": native.kept_bytes()}}

@@ -96,7 +96,7 @@ def rows(names: list[str] | None = None) -> list[dict]:
     return [_row(entry) for name, entry in registry.entries().items() if names is None or name in names]
 
 
-def _row(entry: registry.Entry) -> dict:
+def _row(entry: registry.RegisteredOp) -> dict:
     op = entry.op
     return {
         "op": op.name,
@@ -112,15 +112,15 @@ def _row(entry: registry.Entry) -> dict:
     }
 
 
-def _layer(entry: registry.Entry) -> str:
-    """The class in ``gluonops.nn`` or ``gluonops.loss`` that an operator's block.py defines, such as ``nn.Reorg``."""
+def _layer(entry: registry.RegisteredOp) -> str:
+    """Return the class in ``gluonops.nn`` or ``gluonops.loss`` that an operator's block.py defines, as ``nn.Reorg``."""
     for name, block in _blocks().items():
         if block.__module__ == f"gluonops.ops.{entry.op.name}.block":
             return name
     return f"none: {entry.op.unsupported.get('block.py', 'not in a catalogue')}"
 
 
-def _arguments(entry: registry.Entry) -> str:
+def _arguments(entry: registry.RegisteredOp) -> str:
     """The arguments of the operator's layer, and which of them has another name in the function."""
     block = _blocks().get(_layer(entry))
     if block is None:

@@ -15,23 +15,23 @@ from .op import Op
 
 
 def camel(name: str) -> str:
-    """``softmax_output`` -> ``SoftmaxOutput``."""
+    """Return a name in camel case: ``SoftmaxOutput`` for ``softmax_output``."""
     return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
 
 
 def enumeration_of(op_name: str, attr: Attr) -> str:
-    """The name of the enumeration of an attribute that is a choice."""
+    """Return the name of the enumeration of an attribute that is a choice."""
     return camel(f"{op_name}_{attr.name}")
 
 
 def enumerations(op: Op) -> list[str]:
-    """The enumerations of the attributes that are choices. Kernels take them for numbers, too."""
+    """Return the enumerations of the attributes that are choices. In kernels their words are numbers as well."""
     return [f"struct {enumeration_of(op.name, attr)} {{ enum Value {{ {', '.join(map(camel, attr.kind.words))} }}; }};"
             for attr in op.attrs if isinstance(attr.kind, Choice)]
 
 
 def attribute_type(op: Op, attr: Attr) -> str:
-    """The C++ type of an attribute's member."""
+    """Return the C++ type of an attribute's member."""
     if attr.name in op.counts:
         return "Weights<A>"
     if isinstance(attr.kind, Choice):
@@ -46,48 +46,51 @@ def attribute_type(op: Op, attr: Attr) -> str:
 
 
 def attributes(op: Op) -> list[Attr]:
-    """The attributes that kernels have: not one that says whether functions return an output of this name."""
+    """Return the attributes that kernels have.
+
+    An attribute with the name of an output is left out, because it only says whether functions return that output.
+    """
     tensors = [tensor.name for tensor in op.tensors]
     return [attr for attr in op.attrs if attr.name not in tensors]
 
 
-def known_types(op: Op, derived: Mapping[str, Number]) -> dict[str, str]:
-    """The dtype, in expressions, of each dimension, constant, attribute and derived number."""
-    found = {name: number.dtype if number.dtype in ("bool", "int64") else "float64" for name, number in derived.items()}
+def types_of_names(op: Op, derived: Mapping[str, Number]) -> dict[str, str]:
+    """Return the dtype, in expressions, of each dimension, constant, attribute and derived number."""
+    types = {name: number.dtype if number.dtype in ("bool", "int64") else "float64" for name, number in derived.items()}
     for attr in attributes(op):
         kind = attr.kind.kind if isinstance(attr.kind, Optional) else attr.kind
-        found[attr.name] = {"Int": "int64", "IntOrTuple": "int64", "Bool": "bool"}.get(type(kind).__name__, "float64")
-    return {**found, **dict.fromkeys([*op.dims, *op.constants], "int64")}
+        types[attr.name] = {"Int": "int64", "IntOrTuple": "int64", "Bool": "bool"}.get(type(kind).__name__, "float64")
+    return {**types, **dict.fromkeys([*op.dims, *op.constants], "int64")}
 
 
 def derived_numbers(op: Op, declared: dict[str, str | Number]) -> dict[str, Number]:
-    """The derived numbers, those that are only an expression with the dtype that follows from it."""
-    found = {}
+    """Return the derived numbers. One that is only an expression gets the dtype that follows from it."""
+    numbers = {}
     for name, number in declared.items():
         if isinstance(number, str):
             try:
-                dtype = dtype_of(expression(number).tree, known_types(op, found))
+                dtype = dtype_of(expression(number).tree, types_of_names(op, numbers))
             except ValueError as error:
                 raise ValueError(f"{op.name}: {error}") from None
             number = Number("A" if dtype == "float64" else dtype, number)
-        found[name] = number
-    return found
+        numbers[name] = number
+    return numbers
 
 
 def constants(numbers: Iterable[tuple[str, int]]) -> str:
-    """The text in front of a family's files: the numbers that the contract and the kernels share."""
+    """Return the text in front of a family's files: the numbers that the contract and the kernels share."""
     return f"enum {{ {', '.join(f'{name} = {value}' for name, value in numbers)} }};"
 
 
 def written(op: Op, direction: str) -> tuple:
-    """The tensors that a kernel writes: the outputs, or in backward the inputs that can have a gradient."""
+    """Return the tensors that a kernel writes: the outputs, or in backward the inputs that can have a gradient."""
     return op.outputs if direction == "forward" else tuple(arg for arg in op.inputs if arg.gradient)
 
 
 class Arguments:
     """The record of an operator's kernels in C++: a struct, which is a template over ``variables``.
 
-    ``attributes``, ``derived`` and ``scratch`` are what it has of the contract.
+    ``attributes``, ``derived`` and ``scratch`` are what it takes over from the contract.
     """
 
     C_TYPES = {"float16": "Half", "float32": "float", "float64": "double", "uint8": "uint8_t", "int8": "int8_t",
@@ -103,22 +106,22 @@ class Arguments:
 
     @classmethod
     def c_type(cls, dtype: str) -> str:
-        """The type of a dtype. Other names stand for themselves."""
+        """Return the C++ type of a dtype. A name that is no dtype stands for itself."""
         return cls.C_TYPES.get(dtype, dtype)
 
     def template(self) -> str:
-        """The first line of the declaration, and of what depends on the same types."""
+        """Return the line ``template <...>`` of the declaration, and of all that depends on the same types."""
         return f"template <{', '.join(f'typename {variable}' for variable in self.variables)}>"
 
     def declaration(self) -> list[str]:
-        """The struct."""
+        """Return the lines of the struct."""
         members = ["typedef typename Accumulator<T>::type A;", *self._own(), *self._tensors(), *self._numbers(),
                    *self._memory()]
         return ["// The arguments of a kernel, which computes in A. What a pass neither reads nor writes is null.",
                 self.template(), f"struct {self.name} {{", *[f"    {member}" for member in members], "};"]
 
     def _own(self) -> Iterable[str]:
-        """What CUDA's record alone has."""
+        """Return the members that only the record in CUDA has."""
         return ()
 
     def _tensors(self) -> Iterator[str]:
@@ -133,15 +136,15 @@ class Arguments:
             yield f"{self._pointer(f'{arg.name}_grad', self._gradient_dtype(arg.dtype))}   // backward writes it"
 
     def _pointer(self, name: str, dtype: str, const: str = "") -> str:
-        """The member of a tensor. Only the data's type and A are known when the kernels are compiled."""
+        """Return the member of a tensor. Only the data's type and A are known when the kernels are compiled."""
         return f"{const}{dtype} *{name};" if dtype in ("T", "A") else f"AnyArray {name};"
 
     def _gradient_dtype(self, dtype: str) -> str:
-        """The dtype of a gradient, from that of its input."""
+        """Return the dtype of a gradient, from that of its input."""
         return "T"
 
     def _numbers(self) -> Iterator[str]:
-        """Dimensions, attributes and derived numbers."""
+        """Yield the members of the dimensions, the attributes and the derived numbers."""
         if self.op.dims:
             yield f"int64_t {', '.join(self.op.dims)};"
         for attr in self.attributes:

@@ -19,9 +19,9 @@ class Beyond64Bits(ValueError):
 
 
 class Kind:
-    """What values an attribute takes. ``parse`` accepts a Python value, or the string that a graph has for it.
+    """The values that an attribute takes. ``parse`` accepts a Python value, or the string that a graph has for it.
 
-    ``expected`` is for errors, and ``type`` for the operator's page.
+    ``expected`` describes the values in errors, and ``type`` on the operator's page.
     """
 
     expected = type = ""
@@ -33,14 +33,17 @@ class Kind:
 
 
 def _plain(text: str) -> str:
-    """The text of a number. A ValueError for what only Python takes for one: 1_000, and digits of any script."""
+    """Return the text of a number as it is.
+
+    Raise a ValueError for what only Python takes for a number: ``1_000``, and digits of other scripts.
+    """
     if "_" in text or not text.isascii():
         raise ValueError
     return text
 
 
 class Int(Kind):
-    """An integer of at least ``low`` (None: any)."""
+    """An integer of at least ``low``, or any integer if ``low`` is None."""
 
     type = "int"
 
@@ -61,7 +64,7 @@ class Int(Kind):
 
 
 class Float(Kind):
-    """A finite real number of at least ``low``, above ``above`` and below ``below`` (None: no bound).
+    """A finite real number of at least ``low``, above ``above`` and below ``below``. None means that there is no bound.
 
     A subnormal number counts as 0, because MXNet's own operators take none.
     """
@@ -70,7 +73,7 @@ class Float(Kind):
 
     def __init__(self, low: float | None = None, above: float | None = None, below: float | None = None):
         self.low, self.above, self.below = low, above, below
-        # Words, a test and a bound.
+        # The words, the test and the value of each bound.
         bounds = ("of at least", operator.ge, low), ("above", operator.gt, above), ("below", operator.lt, below)
         self._bounds = [(test, bound) for _, test, bound in bounds if bound is not None]
         words = " and ".join(f"{words} {bound}" for words, _, bound in bounds if bound is not None)
@@ -79,7 +82,7 @@ class Float(Kind):
     def parse(self, value: typing.Any) -> typing.Any:
         if isinstance(value, str):
             value = float(_plain(value))
-        if isinstance(value, bool) or not isinstance(value, (float, numbers.Real)):   # a float is found faster
+        if isinstance(value, bool) or not isinstance(value, (float, numbers.Real)):   # the test for a float is faster
             raise TypeError
         value = float(value) + 0.0   # -0.0 becomes 0.0
         if abs(value) < sys.float_info.min:
@@ -90,7 +93,7 @@ class Float(Kind):
 
 
 class Bool(Kind):
-    """True or False, or 1 or 0. Strings are parsed, because ``bool("False")`` is True."""
+    """True or False, which may also be written as 1 or 0. Strings are parsed, because ``bool("False")`` is True."""
 
     expected, type = "True or False", "bool"
     _words = {"true": True, "1": True, "false": False, "0": False}
@@ -128,7 +131,7 @@ class IntOrTuple(Kind):
 
     def parse(self, value: typing.Any) -> typing.Any:
         if isinstance(value, str):
-            if any(character.isalpha() for character in _plain(value)):   # 0x10
+            if any(character.isalpha() for character in _plain(value)):   # such as 0x10
                 raise ValueError
             value = ast.literal_eval(value.strip())
         if isinstance(value, (tuple, list)):
@@ -137,7 +140,7 @@ class IntOrTuple(Kind):
 
 
 def numbers_in(text: str) -> list[float]:
-    """The numbers of a tuple or list in text form, with or without brackets and a comma at the end."""
+    """Return the numbers of a tuple or list in text form, with or without brackets and a comma at the end."""
     text = text.strip()
     if text[:1] + text[-1:] in ("()", "[]"):
         text = text[1:-1].strip()
@@ -147,12 +150,15 @@ def numbers_in(text: str) -> list[float]:
 
 
 def without_mxnet(values: typing.Mapping[str, typing.Any]) -> dict[str, typing.Any]:
-    """Values by name, with MXNet's arrays as NumPy's: these have no hash, so no cache finds them with other numbers."""
+    """Return values by name, in which arrays of MXNet have become arrays of NumPy.
+
+    These have no hash. So no cache takes an array, whose numbers may have changed, for the one that it has seen.
+    """
     return {name: value.asnumpy() if hasattr(value, "asnumpy") else value for name, value in values.items()}
 
 
 class Numbers(Kind):
-    """Finite numbers of at least ``low``, as a tuple. A number stands for a tuple of one. A vector is taken as well."""
+    """A tuple of finite numbers of at least ``low``. A number stands for a tuple of one, and a vector is taken too."""
 
     takes_tuples, type = True, "float, sequence of float or NDArray"
 
@@ -163,7 +169,7 @@ class Numbers(Kind):
     def parse(self, value: typing.Any) -> typing.Any:
         if isinstance(value, str):
             value = numbers_in(value)
-        if hasattr(value, "tolist"):   # NumPy
+        if hasattr(value, "tolist"):   # an array or a number of NumPy
             value = value.tolist()
         if isinstance(value, numbers.Real):
             value = (value,)
@@ -176,7 +182,7 @@ class Numbers(Kind):
 
 
 class Pairs(Kind):
-    """Pairs of finite numbers above 0, as a flat tuple ``(w0, h0, w1, h1)``. A sequence of pairs is taken as well."""
+    """A flat tuple of pairs of finite numbers above 0: ``(w0, h0, w1, h1)``. A sequence of pairs is taken as well."""
 
     expected = "pairs of finite numbers above 0: (w0, h0, w1, h1, ...)"
     item = Float(above=0)
@@ -226,10 +232,10 @@ class Attr:
             raise OpError(where, what, f"Pass another {self.name}") from error
 
 
-def parsed(where: str, kinds: typing.Mapping[str, Kind], /, **given: typing.Any) -> dict:
-    """The arguments of a function or a block as typed values, in the order of ``kinds``.
+def parsed(where: str, kinds: typing.Mapping[str, Kind], /, **values: typing.Any) -> dict:
+    """Return the arguments of a function or a block as typed values, in the order of ``kinds``.
 
     ``given`` has a value for each of them: ``parsed("nn.DropBlock", OPTIONS, block_size=block_size)``. An OpError names
     one that is not of its kind.
     """
-    return {name: Attr(name, kind, None).parse(where, given[name]) for name, kind in kinds.items()}
+    return {name: Attr(name, kind, None).parse(where, values[name]) for name, kind in kinds.items()}

@@ -14,12 +14,12 @@ LABELS = FLOATS + INTEGERS
 
 
 def accumulator(dtype: str) -> str:
-    """The dtype of sums of a dtype: float32 for float16, otherwise the dtype itself."""
+    """Return the dtype of sums of a dtype: float32 for float16, otherwise the dtype itself."""
     return "float32" if dtype == "float16" else dtype
 
 
 def dtype_name(dtype: typing.Any) -> str:
-    """The name of a dtype, such as ``"float32"``, from a string, a NumPy dtype or a NumPy type."""
+    """Return the name of a dtype, such as ``"float32"``, from a string, a NumPy dtype or a NumPy type."""
     if isinstance(dtype, str):
         return dtype
     return getattr(dtype, "name", None) or dtype.__name__.rstrip("_")
@@ -27,15 +27,15 @@ def dtype_name(dtype: typing.Any) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Indices:
-    """The values of an input are whole numbers from 0 to the size of a dimension, less 1."""
+    """The values of an input are whole numbers from 0 to one less than the size of a dimension."""
 
     dimension: str              # its name in the shapes
     ignore: str | None = None   # an attribute, whose value, unless it is None, is also allowed
-    when: str | None = None     # the condition under which the values are indices; always by default
+    when: str | None = None     # the condition under which the values are indices; None: always
 
 
 @dataclasses.dataclass(frozen=True)
-class Rows:
+class ValidRows:
     """The values of an input are rows along its last axis. A row is valid, or all its numbers are 0.
 
     ``expected`` and ``remedy`` are the error's text; ``{expression}`` in them stands for a value.
@@ -79,8 +79,8 @@ class Arg:
     name: str
     dtype: str                    # its type variable, or two and a condition: ``"L if sparse else T"``
     gradient: bool | str = True   # whether it has a gradient, or the condition under which it has one
-    values: Indices | Rows | None = None   # the valid values; :mod:`.labels` says when they are checked
-    doc: str = ""   # what it means; by default its shape and dtype are all
+    values: Indices | ValidRows | None = None   # the valid values, which backends/label_checks.py checks
+    doc: str = ""   # what it means; the page says its shape and dtype if this is empty
 
     def has_gradient(self, attrs: tuple) -> bool:
         if isinstance(self.gradient, bool):
@@ -110,15 +110,15 @@ class Number:
 
 @dataclasses.dataclass(frozen=True)
 class Array:
-    """Memory in which the kernels work. In C++ it is zero at first."""
+    """Memory in which the kernels work. In C++ it holds zeros at first."""
 
     name: str
     # A dtype, such as ``"int64"``; "T", the type of the data; "A", the type in which it is computed; or a struct.
     dtype: str
     size: str   # an expression for the number of elements; in CUDA it may have ``splits``, those of a row
     direction: str | None = None   # the only pass that has it; the default is both
-    # Whether a CUDA kernel finds zeros at its first launch, and then what the launch before has left. Otherwise it
-    # finds anything.
+    # If True, a CUDA kernel finds zeros at its first launch, and later what the launch before it has left. If False, it
+    # may find anything.
     kept: bool = False
     numbers: int = 1   # how many float64 have room for a struct in CUDA
 
@@ -127,8 +127,8 @@ class Array:
 class Kernels:
     """The kernels of an operator whose family computes all of it: it has neither a ``kernel.cc`` nor a ``kernel.cu``.
 
-    ``forward`` and ``backward`` are calls of the family's functions, the same in C++ and in CUDA. They name the
-    operator's struct, and the arguments' record is ``args``: ``activate_forward(args, Swish{args.beta})``.
+    ``forward`` and ``backward`` are calls of the family's functions, the same in C++ and in CUDA. They name the struct
+    of the operator, and ``args`` is the record of the arguments: ``activate_forward(args, Swish{args.beta})``.
     """
 
     file: str       # the family's, without its suffix: ``_activation/activation`` is .h in C++ and .cuh in CUDA
@@ -142,8 +142,8 @@ class Kernels:
         return self.file.split("/")[0]
 
 
-THREADS = 256   # A block has so many, unless its launch says otherwise.
-WARP = 32       # A warp has so many threads.
+THREADS = 256   # The threads of a block, unless its launch says otherwise.
+WARP = 32       # The threads of a warp.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -160,18 +160,21 @@ class Launch:
 
     @classmethod
     def of_elements(cls, count: int) -> Launch:
-        """A thread takes four elements, which are 16 bytes of float32."""
+        """Return the launch in which each thread takes four elements, which are 16 bytes of float32."""
         return cls(math.ceil(count / (4 * THREADS)))
 
     @classmethod
     def of_rows(cls, count: int, threads: int, splits: int = 1, steps: tuple[str, ...] = ()) -> Launch:
-        """So many threads, a power of two, take a row. Rows with fewer than THREADS share a block."""
+        """Return the launch in which so many threads, a power of two, take each row.
+
+        Rows with fewer than THREADS threads share a block.
+        """
         rows = max(1, THREADS // threads)
         return cls(math.ceil(count / rows), (threads, rows), splits, steps)
 
 
 def threads_along(length: int) -> int:
-    """The threads for a row: up to a warp, with about 8 elements each, and up to 512 for a long row."""
+    """Return the number of threads for a row: about one for 8 elements up to a warp, and up to 512 for a long row."""
     if length <= 512:
         return min(32, 1 << (max(1, math.ceil(length / 8)) - 1).bit_length())
     return 256 if length <= 4096 else 512
@@ -199,12 +202,12 @@ class Cuda:
 
 
 def elements(count: str) -> typing.Callable[[types.SimpleNamespace], Launch]:
-    """The launch of a kernel that computes so many elements, an expression, each by itself."""
+    """Return the launch of a kernel that computes each of ``count`` elements, an expression, by itself."""
     return lambda args: Launch.of_elements(expression(count)(vars(args)))
 
 
 def rows(count: str, length: str, steps: tuple[str, ...] = ()) -> typing.Callable[[types.SimpleNamespace], Launch]:
-    """The launch of a kernel whose threads share rows of a length. Both are expressions."""
+    """Return the launch of a kernel whose threads share rows. ``count`` and ``length`` of the rows are expressions."""
     return lambda args: Launch.of_rows(expression(count)(vars(args)), threads_along(expression(length)(vars(args))),
                                        steps=steps)
 

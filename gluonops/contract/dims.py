@@ -19,7 +19,7 @@ MOST_ELEMENTS = 2 ** 60   # more elements of float64 do not fit into the address
 
 @functools.cache
 def largest_size() -> int:
-    """MXNet's largest size: a signed integer of 32 bits, or of 64 bits if it is built for large tensors."""
+    """Return MXNet's largest size: that of 32 bits with a sign, or of 64 bits if MXNet is built for large tensors."""
     try:
         import mxnet as mx  # here: contracts are read without MXNet
     except ModuleNotFoundError:
@@ -54,11 +54,11 @@ class Dim:
         return self.text or self.name
 
     def value(self, base: int) -> int | None:
-        """The size for a size ``base`` of the named dimension alone, or None if it is not divisible."""
+        """Return this size if the named dimension has the size ``base``, or None if that is not divisible."""
         return _quotient(base * self.mul, self.div)
 
     def base(self, size: int) -> int | None:
-        """The inverse of :meth:`value`."""
+        """Return the size of the named dimension if this size is ``size``: the inverse of :meth:`value`."""
         return _quotient(size * self.div, self.mul)
 
 
@@ -68,13 +68,13 @@ def _quotient(number: int, divisor: int) -> int | None:
 
 
 def pattern_text(pattern: tuple) -> str:
-    """A pattern as Python writes a tuple: ``(batch, classes)``."""
+    """Return a pattern as Python writes a tuple: ``(batch, classes)``."""
     dims = ", ".join(str(dim) for dim in pattern)
     return f"({dims},)" if len(pattern) == 1 else f"({dims})"
 
 
 def plural(count: int, what: str) -> str:
-    """``1 dimension``, ``2 dimensions``."""
+    """Return a number with its noun: ``1 dimension``, ``2 dimensions``."""
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
@@ -86,8 +86,8 @@ def solve(where: str, patterns: dict, shapes: dict, whole: tuple = (), remedies:
     - ``whole``: dimensions that must be divisible although no tensor has them.
     - ``remedies``: what the user can do, for a dimension that is not divisible, or for a fixed size in its notation.
 
-    Returns the shape of every tensor. A size that does not follow is ``UNKNOWN``. An OpError if a shape has the wrong
-    number of dimensions, a size is not divisible, two shapes contradict each other, or a tensor is too large.
+    Return the shape of every tensor. A size that does not follow is ``UNKNOWN``. Raise an OpError if a shape has the
+    wrong number of dimensions, a size is not divisible, two shapes contradict each other, or a tensor is too large.
     """
     remedies = remedies or {}
     bases = bare_sizes(where, patterns, shapes, remedies)
@@ -106,9 +106,9 @@ def solve(where: str, patterns: dict, shapes: dict, whole: tuple = (), remedies:
 
 
 def bare_sizes(where: str, patterns: dict, shapes: dict, remedies: dict | None = None) -> dict:
-    """Name of a dimension -> its size and the tensor that it was read from, for the known shapes.
+    """Return for each named dimension in the known shapes its size, and the tensor from which it was read.
 
-    An OpError if a shape has the wrong number of dimensions, or two shapes contradict each other.
+    Raise an OpError if a shape has the wrong number of dimensions, or two shapes contradict each other.
     """
     bases = {}
     for tensor, shape in shapes.items():
@@ -128,8 +128,8 @@ def bare_sizes(where: str, patterns: dict, shapes: dict, remedies: dict | None =
                 if size != dim.value:
                     raise _not_the_fixed_size(where, tensor, shape, pattern, dim, remedies or {})
                 continue
-            known, source = bases.setdefault(dim.name, (base, tensor))
-            if base is None or base != known:
+            first_size, source = bases.setdefault(dim.name, (base, tensor))
+            if base is None or base != first_size:
                 raise _contradiction(where, tensor, shape, patterns, shapes, dim, source)
     return bases
 
@@ -164,7 +164,7 @@ def _contradiction(where: str, tensor: str, shape: tuple, patterns: dict, shapes
     if source == tensor:
         return OpError(where, f"{tensor} has shape {shape}; expected {pattern_text(patterns[tensor])} with {dim}",
                        "Reshape it")
-    others = {name: known for name, known in shapes.items() if name != tensor}
+    others = {name: other for name, other in shapes.items() if name != tensor}
     expected = solve(where, patterns, others)[tensor]
     expected = tuple(dim if size == UNKNOWN else size for dim, size in zip(patterns[tensor], expected))
     return OpError(where, f"{tensor} has shape {shape}; expected {pattern_text(expected)} to match {source} of shape "

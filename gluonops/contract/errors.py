@@ -40,13 +40,13 @@ class OpError(ValueError):
         return type(self), (self.where, self.what, self.remedy)
 
     def about(self, name: object) -> OpError:
-        """The same error, with the name of what it is about, such as a file, in front."""
+        """Return the same error, with the name of its subject, such as a file, in front of the text."""
         return type(self)(self.where, f"{name}: {self.what}", self.remedy)
 
 
 @contextlib.contextmanager
 def naming(name: object) -> Iterator[None]:
-    """Put the name of what it is about in front of an OpError; see :meth:`OpError.about`."""
+    """Put the name of its subject in front of an OpError that is raised in the body; see :meth:`OpError.about`."""
     try:
         yield
     except OpError as error:
@@ -54,24 +54,24 @@ def naming(name: object) -> Iterator[None]:
 
 
 def quoted(value: object) -> str:
-    """A value as ``repr`` writes it, for an error: its beginning if it is long."""
+    """Return a value as ``repr`` writes it for an error, or only the beginning if that is long."""
     return shortened(repr(value), 200)
 
 
 def shortened(text: str, length: int) -> str:
-    """The beginning of a long text."""
+    """Return a text, or its beginning if it has more than ``length`` characters."""
     return text if len(text) <= length else text[:length] + "..."
 
 
-# How MXNet names the call that failed. An error in an op's body is raised in the thread that waits for the result;
-# an error in a property callback is raised in the calling thread.
+# The names by which MXNet's texts refer to the call that has failed. An error in the body of an operator is raised in
+# the thread that waits for the result, and an error in a property's callback is raised in the calling thread.
 _BODY, _PROPERTY = "CustomOpFBFunc", "custom.cc"
-# How MXNet quotes an error of the C++ library: in a list of messages, behind the node's name, or unchanged.
+# MXNet quotes an error of the C++ library in a list of messages, behind the name of the node, or unchanged.
 _QUOTED = re.compile(r"^(?:\s*\[\d+\] |.*?Error in operator .*?: )?gluonops\.([\w.]+): (.*)\. (.*?)\.\s*$",
                      re.MULTILINE)
 _lock = threading.Lock()
 _from_bodies = collections.deque(maxlen=64)
-_mentioned = []   # errors that an earlier error's text has listed; their own results may still be waited for
+_mentioned = []   # errors that an earlier error has listed, and whose results may still be waited for
 _thread = threading.local()
 
 
@@ -92,7 +92,7 @@ def remember(where: str, error: Exception, body: bool) -> None:
 
 
 def _recall(text: str) -> OpError | None:
-    """The recorded error, or the C++ library's, that MXNet's error text is about; None if it is neither."""
+    """Return the recorded error, or the C++ library's, that MXNet's error text is about, or None if it is neither."""
     if _BODY in text:
         with _lock:
             return _newest()
@@ -103,13 +103,13 @@ def _recall(text: str) -> OpError | None:
 
 
 def from_library(text: str) -> OpError | None:
-    """The error that a text of the C++ library describes; None if it describes none of ours."""
+    """Return the error that a text of the C++ library describes, or None if it describes none of ours."""
     quoted = _QUOTED.search(text)
     return OpError(*quoted.groups()) if quoted else None
 
 
 def _newest() -> OpError | None:
-    """The last error from a body. MXNet does not say whose call failed, so the text lists the errors before it."""
+    """Return the last error from a body. Its text lists those before it: MXNet does not say whose call failed."""
     if not _from_bodies:
         return _mentioned.pop() if _mentioned else None
     error = _from_bodies.pop()

@@ -19,7 +19,7 @@ _NODES = (ast.Expression, ast.BoolOp, ast.And, ast.Or, ast.UnaryOp, ast.Not, ast
           ast.IsNot, ast.IfExp, ast.Name, ast.Load, ast.Constant, ast.Attribute, ast.Call)
 FUNCTIONS = {"len": len, "floor": math.floor, "is_tuple": lambda value: isinstance(value, tuple), "min": min,
              "max": max, "cos": math.cos, "sin": math.sin}
-# All that an expression sees besides its values.
+# All names that an expression sees besides its values.
 _GLOBALS = {"__builtins__": {}, **FUNCTIONS}
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")   # an expression in a text
 
@@ -27,10 +27,10 @@ PLACEHOLDER = re.compile(r"\{([^{}]*)\}")   # an expression in a text
 class Expression:
     """One expression; call it with a mapping of names to values.
 
-    - ``text``: in Python's own spacing.
-    - ``names``: what it needs a value for.
+    - ``text``: the expression in Python's own spacing.
+    - ``names``: the names for which it needs values.
 
-    A ValueError if the text is not an expression, or uses more of Python than this module names.
+    The constructor raises a ValueError if the text is not an expression, or uses more of Python than this module names.
     """
 
     def __init__(self, text: str):
@@ -45,8 +45,8 @@ class Expression:
                 raise ValueError(f"{text!r}: a tensor has .ndim, .size and .samples only")
         self.tree = tree.body
         self.text = ast.unparse(tree)
-        found = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-        self.names = frozenset(found - set(FUNCTIONS))
+        identifiers = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        self.names = frozenset(identifiers - set(FUNCTIONS))
         self._code = compile(tree, "<contract>", "eval")
 
     def __call__(self, values: Mapping[str, Any]) -> Any:
@@ -55,17 +55,20 @@ class Expression:
 
 @functools.cache
 def expression(text: str) -> Expression:
-    """The expression in a text. It is parsed once, so that equal texts are one object."""
+    """Return the expression in a text. It is parsed once, so that equal texts are one object."""
     return Expression(text)
 
 
 def fill_in(text: str, values: dict) -> str:
-    """A text such as ``"axis is {axis}"`` with the values of the expressions in braces."""
+    """Return a text such as ``"axis is {axis}"`` with the values of the expressions in braces."""
     return PLACEHOLDER.sub(lambda match: str(expression(match[1])(values)), text)
 
 
 def dtype_of(node: ast.AST, types: Mapping[str, str]) -> str:
-    """The dtype of an expression: bool, int64 or float64, from that of each name. A ValueError if a name has none."""
+    """Return the dtype of an expression: bool, int64 or float64, from that of each name.
+
+    Raise a ValueError if a name has none.
+    """
     if isinstance(node, ast.Constant):
         return {bool: "bool", int: "int64"}.get(type(node.value), "float64")
     if isinstance(node, ast.Name):
@@ -86,5 +89,5 @@ def dtype_of(node: ast.AST, types: Mapping[str, str]) -> str:
         parts = node.args
     else:
         parts = (node.body, node.orelse) if isinstance(node, ast.IfExp) else (node.left, node.right)
-    found = {dtype_of(part, types) for part in parts}
-    return "float64" if "float64" in found else "int64" if "int64" in found else "bool"
+    dtypes = {dtype_of(part, types) for part in parts}
+    return "float64" if "float64" in dtypes else "int64" if "int64" in dtypes else "bool"

@@ -36,7 +36,7 @@ from .declarations import (
     Number,
     Out,
     Refused,
-    Rows,
+    ValidRows,
     accumulator,
     dtype_name,
     each_element,
@@ -48,10 +48,10 @@ from .errors import OpError, quoted
 from .expressions import expression, fill_in
 from .shapes import Shapes, bare_name
 
-# All words that contracts are written with: those of an operator import them from here.
+# All words with which contracts are written. The contracts of operators import them from here.
 __all__ = ["FLOATS", "INTEGERS", "LABELS", "THREADS", "WARP", "Arg", "Array", "Attr", "Becomes", "Bool", "Choice",
            "Cuda", "Float", "Indices", "Int", "IntOrTuple", "Kernels", "Launch", "Number", "Numbers", "Op", "Optional",
-           "Out", "Pairs", "Refused", "Rows", "Shapes", "each_element", "elements", "rows"]
+           "Out", "Pairs", "Refused", "Shapes", "ValidRows", "each_element", "elements", "rows"]
 
 ROLES = ("layer", "loss", "loss head")
 FAMILIES = ("softmax and sigmoid", "other losses", "boxes and detection", "activations", "normalisation", "moves")
@@ -71,43 +71,45 @@ class Op:
     family: str    # one of FAMILIES: the table of the operators' index that has it
     inputs: tuple[Arg, ...]
     outputs: tuple[Out, ...]
-    # The shape of each tensor; see :mod:`gluonops.contract.shapes`. Of several, the first whose condition holds counts.
+    # The shape of each tensor; see :mod:`gluonops.contract.shapes`. If there are several, the first one counts whose
+    # condition holds.
     shapes: Shapes | tuple[Shapes, ...]
     cuda: Cuda | None
     attrs: tuple[Attr, ...] = ()
     # The tensors that the gradient reads, in the order in which ``reference.backward`` takes them. ``output_grad`` is
-    # the head gradient; an operator without it ignores the head gradient. The default is the head gradient, the inputs,
-    # and the outputs behind the first.
+    # the head gradient, which an operator without this entry ignores. The default is the head gradient, the inputs, and
+    # the outputs behind the first one.
     backward: tuple[str, ...] = ()
-    # Type variable -> the dtypes that it may have. The default has T, and L if an input is of it.
+    # The dtypes that each type variable may have. The default has T, and L if an input has that type.
     types: dict[str, tuple] = dataclasses.field(default_factory=dict)
     # Combinations of attributes and of numbers of dimensions that are errors.
     refused: tuple[Refused, ...] = ()
-    # Dimension -> what the user can do if its size is not divisible. The default is to pad the input or to choose
-    # another attribute. A declaration in ``shapes`` can have other remedies.
+    # What the user can do if the size of a dimension is not divisible, by the name of the dimension. The default is to
+    # pad the input or to choose another attribute. A declaration in ``shapes`` can have other remedies.
     remedies: dict[str, str] = dataclasses.field(default_factory=dict)
     accumulate_fp32: bool = True   # whether float16 is computed in float32
-    # Attribute -> dimension. The attribute, a :class:`Numbers`, has a number for each index of the dimension, or a
-    # single one for all of them.
+    # The dimension for which an attribute of the kind :class:`Numbers` has its numbers, by the name of the attribute:
+    # one for each index of the dimension, or a single one for all of them.
     counts: dict[str, str] = dataclasses.field(default_factory=dict)
-    # The numbers that follow from others, in this order: name -> expression over attributes, dimensions, constants, and
-    # derived numbers before it. A kernel gets them under these names, real ones in the type that it computes in.
+    # The numbers that follow from others, in this order. Each name has an expression over attributes, dimensions,
+    # constants, and the derived numbers before it. A kernel gets them under these names, and real numbers in the type
+    # in which it computes.
     derived: dict[str, str | Number] = dataclasses.field(default_factory=dict)
-    constants: dict[str, int] = dataclasses.field(default_factory=dict)   # the contract and the kernels share them
+    constants: dict[str, int] = dataclasses.field(default_factory=dict)   # the kernels have them, too
     scratch: tuple[Array, ...] = ()   # the kernels' memory
     returned: str = "1"   # an expression: how many of the outputs functions and blocks return, from the first on
-    # One of ROLES. A loss is for training only. A loss head outputs predictions, and its gradient is a loss's.
+    # One of ROLES. A loss is for training only. A loss head outputs predictions, and its gradient is that of a loss.
     role: str = "layer"
     inference: Becomes | None = None   # what a loss head becomes in a graph that is exported for inference
     kernels: Kernels | None = None     # None if the operator's folder has them, or if there are none
-    unsupported: dict[str, str] = dataclasses.field(default_factory=dict)   # file of the op's folder -> why it has none
-    # The dtypes of the data that have C++ kernels for AVX-512. Others take those for AVX2: see ``native/build.py``.
+    unsupported: dict[str, str] = dataclasses.field(default_factory=dict)   # why the folder lacks a file, by its name
+    # The dtypes of the data that have C++ kernels for AVX-512. Others use those for AVX2: see ``native/build.py``.
     avx512: tuple[str, ...] = ("float32",)
 
     def __post_init__(self) -> None:
-        for field, known in (("role", ROLES), ("family", FAMILIES)):
-            if getattr(self, field) not in known:
-                raise ValueError(f"{self.name}: {field} is {getattr(self, field)!r}; expected one of {known}")
+        for field, allowed in (("role", ROLES), ("family", FAMILIES)):
+            if getattr(self, field) not in allowed:
+                raise ValueError(f"{self.name}: {field} is {getattr(self, field)!r}; expected one of {allowed}")
         if not self.types:
             has_labels = any("L" in arg.dtype.split() for arg in self.inputs)
             object.__setattr__(self, "types", {"T": FLOATS, **({"L": LABELS} if has_labels else {})})
@@ -130,7 +132,7 @@ class Op:
         return self.inputs + self.outputs
 
     @functools.cached_property
-    def known_in_backward(self) -> list[str]:
+    def offered_to_backward(self) -> list[str]:
         """The names of what MXNet offers to the gradient, in its order: head gradients, inputs and outputs."""
         return [*(f"{out.name}_grad" for out in self.outputs), *(tensor.name for tensor in self.tensors)]
 
@@ -142,19 +144,19 @@ class Op:
         return OpError(self.name, what, remedy)
 
     def number_returned(self, attrs: tuple) -> int:
-        """How many of the outputs functions and blocks return, from the first on."""
+        """Return how many of the outputs functions and blocks return, from the first on."""
         return expression(self.returned)(attrs._asdict())
 
     # -- attributes ------------------------------------------------------------------------------------------
     def parse(self, values: dict) -> tuple:
-        """Typed attributes from Python values or from the strings in a graph."""
+        """Return typed attributes from Python values or from the strings in a graph."""
         if self.takes_tuples:
             values = without_mxnet(values)
-        known = {attr.name for attr in self.attrs}
+        names = {attr.name for attr in self.attrs}
         for name in values:
             is_mark = name.startswith("__") and name.endswith("__")
-            if name not in known and not is_mark:
-                expected = f"expected {', '.join(sorted(known))}" if known else "this op takes none"
+            if name not in names and not is_mark:
+                expected = f"expected {', '.join(sorted(names))}" if names else "this op takes none"
                 raise self.error(f"{quoted(name)} is not an attribute; {expected}", "Check the spelling")
         attrs = self.Attrs(*(attr.parse(self.name, values.get(attr.name, attr.default)) for attr in self.attrs))
         self._refuse(attrs._asdict(), reads_ndim=False)
@@ -167,30 +169,30 @@ class Op:
 
     @cached
     def strings(self, attrs: tuple) -> _types.MappingProxyType[str, str]:
-        """The attributes as a graph stores them, and :meth:`parse` reads them back."""
+        """Return the attributes as the strings that a graph stores, which :meth:`parse` reads back."""
         return _types.MappingProxyType({name: str(value) for name, value in attrs._asdict().items()})
 
     # -- shapes ----------------------------------------------------------------------------------------------
     def keeps_shape(self, attrs: tuple) -> bool:
-        """Whether the first output has the shape of the first input, for any number of dimensions."""
+        """Return whether the first output has the shape of the first input, for any number of dimensions."""
         first, output = self.inputs[0].name, self.outputs[0].name
         kept = [[str(dim) for dim in patterns[first]] == [str(dim) for dim in patterns[output]]
                 for _, patterns in self._possible(attrs, {})]
         return bool(kept) and all(kept)
 
     def infer_shape(self, attrs: tuple, shapes: dict[str, tuple]) -> dict[str, tuple]:
-        """Every tensor's shape, as far as it follows from the known ones, in which a size may be UNKNOWN.
+        """Return every tensor's shape as far as it follows from the known ones. A size in them may be UNKNOWN.
 
-        If the number of dimensions does not follow, the known shapes only.
+        If the number of dimensions does not follow, only the known shapes are returned.
         """
-        known = self._known(shapes)
-        expanded = self._patterns(attrs, known)
+        known_shapes = self._shapes_of_tensors(shapes)
+        expanded = self._patterns(attrs, known_shapes)
         if expanded is None:
-            return known
+            return known_shapes
         patterns, whole, remedies = expanded
-        solved = solve(self.name, patterns, known, whole, remedies)
+        solved = solve(self.name, patterns, known_shapes, whole, remedies)
         if self.counts:
-            self._check_counts(attrs, bare_sizes(self.name, patterns, known))
+            self._check_counts(attrs, bare_sizes(self.name, patterns, known_shapes))
         return solved
 
     def _check_counts(self, attrs: tuple, sizes: dict[str, tuple]) -> None:
@@ -207,48 +209,52 @@ class Op:
     @functools.cached_property
     def dims(self) -> list[str]:
         """The names of dimensions and groups whose sizes every declaration of the shapes shows in an input."""
-        found = [[bare_name(term) for arg in self.inputs for term in rule.patterns[arg.name]] for rule in self.rules]
-        first = dict.fromkeys(name for name in found[0] if name)
-        return [name for name in first if all(name in others for others in found)]
+        names_by_rule = [[bare_name(term) for arg in self.inputs for term in rule.patterns[arg.name]]
+                         for rule in self.rules]
+        first = dict.fromkeys(name for name in names_by_rule[0] if name)
+        return [name for name in first if all(name in names for names in names_by_rule)]
 
     def dim_sizes(self, attrs: tuple, shapes: dict[str, tuple]) -> dict[str, int]:
-        """The size of each of ``dims``; of a group the product of its sizes. ``shapes`` has every input's."""
+        """Return the size of each of ``dims``. That of a group is the product of its sizes.
+
+        ``shapes`` has the shape of every input.
+        """
         ndims = {arg.name: len(shapes[arg.name]) for arg in self.inputs}
         groups = self.rule(attrs, ndims).groups(self.name, attrs._asdict(), ndims[self.inputs[0].name])
-        found = self.sizes(attrs, {arg.name: shapes[arg.name] for arg in self.inputs})
-        found.update({name: math.prod(found[dim.name] for dim in dims) for name, dims in groups.items()})
-        return {name: found[name] for name in self.dims}
+        sizes = self.sizes(attrs, {arg.name: shapes[arg.name] for arg in self.inputs})
+        sizes.update({name: math.prod(sizes[dim.name] for dim in dims) for name, dims in groups.items()})
+        return {name: sizes[name] for name in self.dims}
 
     def sizes(self, attrs: tuple, shapes: dict[str, tuple]) -> dict[str, int]:
-        """The size of every named dimension that follows from the known shapes."""
-        known = self._known(shapes)
-        patterns, _, _ = self._patterns(attrs, known)
-        return {name: size for name, (size, _) in bare_sizes(self.name, patterns, known).items()}
+        """Return the size of every named dimension that follows from the known shapes."""
+        known_shapes = self._shapes_of_tensors(shapes)
+        patterns, _, _ = self._patterns(attrs, known_shapes)
+        return {name: size for name, (size, _) in bare_sizes(self.name, patterns, known_shapes).items()}
 
-    def _known(self, shapes: dict[str, tuple | None]) -> dict[str, tuple]:
+    def _shapes_of_tensors(self, shapes: dict[str, tuple | None]) -> dict[str, tuple]:
         names = [tensor.name for tensor in self.tensors]
         return {name: tuple(shapes[name]) for name in names if shapes.get(name) is not None}
 
     def index_sizes(self, attrs: tuple, shapes: dict[str, tuple]) -> dict[str, int]:
-        """Input -> the size that its indices are below, for the inputs that hold indices with these attributes."""
+        """Return for each input that holds indices with these attributes the size that they are below."""
         holding = [arg for arg in self.inputs if isinstance(arg.values, Indices)
                    and (arg.values.when is None or expression(arg.values.when)(attrs._asdict()))]
         sizes = self.sizes(attrs, shapes) if holding else {}
         return {arg.name: sizes[arg.values.dimension] for arg in holding}
 
-    def _patterns(self, attrs: tuple, known: dict[str, tuple]) -> tuple[dict, tuple, dict] | None:
-        """(patterns, whole, remedies) for the known shapes; None if the number of dimensions does not follow."""
+    def _patterns(self, attrs: tuple, known_shapes: dict[str, tuple]) -> tuple[dict, tuple, dict] | None:
+        """Return what :meth:`expand` does for the known shapes, or None if the number of dimensions does not follow."""
         first = self.inputs[0].name
-        ndims = {name: len(shape) for name, shape in known.items()}
-        if known and first not in known:
+        ndims = {name: len(shape) for name, shape in known_shapes.items()}
+        if known_shapes and first not in known_shapes:
             fitting = [ndim for ndim, patterns in self._possible(attrs, ndims)
-                       if all(len(patterns[name]) == len(shape) for name, shape in known.items())]
+                       if all(len(patterns[name]) == len(shape) for name, shape in known_shapes.items())]
             if len(fitting) == 1:
                 ndims[first] = fitting[0]
         return self.expand(attrs, ndims) if first in ndims else None
 
     def _possible(self, attrs: tuple, ndims: dict[str, int]) -> Iterator[tuple[int, dict]]:
-        """Each number of dimensions that the first input may have, with the patterns of every tensor for it."""
+        """Yield each number of dimensions that the first input may have, with the patterns of every tensor for it."""
         first = self.inputs[0].name
         for ndim in range(1, MAX_NDIM + 1):
             with contextlib.suppress(OpError):
@@ -257,25 +263,28 @@ class Op:
                     yield ndim, patterns
 
     def expand(self, attrs: tuple, ndims: Mapping[str, int]) -> tuple[dict, tuple, dict]:
-        """(patterns, whole, remedies) for these numbers of dimensions. That of the first input is among them."""
+        """Return ``patterns``, ``whole`` and ``remedies`` for :func:`.dims.solve`.
+
+        ``ndims`` has the numbers of dimensions of the tensors, that of the first input among them.
+        """
         rule = self.rule(attrs, ndims)
         patterns, whole = rule.expand(self.name, attrs._asdict(), ndims[self.inputs[0].name])
         self._refuse(self._values(attrs, ndims), reads_ndim=True)
         return patterns, whole, {**self.remedies, **rule.remedies}
 
     def rule(self, attrs: tuple, ndims: Mapping[str, int]) -> Shapes:
-        """The declaration of the shapes that holds for these attributes and known numbers of dimensions."""
+        """Return the declaration of the shapes that holds for these attributes and known numbers of dimensions."""
         values = self._values(attrs, ndims)
         return next(rule for rule in self.rules if rule.when is None or rule.when(values))
 
     def _values(self, attrs: tuple, ndims: Mapping[str, int]) -> dict[str, typing.Any]:
-        """What the names in a condition stand for. A number of dimensions that is not known is None."""
+        """Return what the names in a condition stand for. A number of dimensions that is not known is None."""
         tensors = {arg.name: _types.SimpleNamespace(ndim=ndims.get(arg.name)) for arg in self.inputs}
         return {**attrs._asdict(), **tensors}
 
     # -- dtypes ----------------------------------------------------------------------------------------------
     def type_vars(self, attrs: tuple) -> dict[str, str]:
-        """The type variable of every tensor by name, gradients (``<name>_grad``) included."""
+        """Return the type variable of every tensor by name, gradients (``<name>_grad``) included."""
         values = attrs._asdict()
         values.update((variable, variable) for variable in (*self.types, "A"))
         type_vars = {tensor.name: expression(tensor.dtype)(values) for tensor in self.tensors}
@@ -283,11 +292,11 @@ class Op:
         return type_vars
 
     def infer_type(self, attrs: tuple, dtypes: dict) -> dict:
-        """Every tensor's dtype, from the known ones; None if it does not follow.
+        """Return the dtype of every tensor, or None if it does not follow from the known ones.
 
         A label of unknown dtype has the dtype of the data.
         """
-        bound = {}   # type variable -> dtype, the tensor that has it
+        bound = {}   # the dtype of each type variable, and the tensor that has it
         variables = self.type_vars(attrs)
         for tensor in self.tensors:
             dtype, variable = dtypes.get(tensor.name), variables[tensor.name]
@@ -312,17 +321,17 @@ class Op:
         return {tensor.name: dtypes_of.get(variables[tensor.name]) for tensor in self.tensors}
 
     @cached
-    def shapes_of(self, attrs: tuple, known: tuple) -> dict[str, tuple]:
-        """:meth:`infer_shape` from the shapes of the inputs, None if unknown."""
-        return self.infer_shape(attrs, {arg.name: shape for arg, shape in zip(self.inputs, known)})
+    def shapes_of(self, attrs: tuple, input_shapes: tuple) -> dict[str, tuple]:
+        """Call :meth:`infer_shape` with the shapes of the inputs in their order, of which unknown ones are None."""
+        return self.infer_shape(attrs, {arg.name: shape for arg, shape in zip(self.inputs, input_shapes)})
 
     @cached
-    def dtypes_of(self, attrs: tuple, known: tuple) -> dict[str, str | None]:
-        """:meth:`infer_type` from the dtypes of the inputs, None if unknown."""
-        return self.infer_type(attrs, {arg.name: dtype for arg, dtype in zip(self.inputs, known)})
+    def dtypes_of(self, attrs: tuple, input_dtypes: tuple) -> dict[str, str | None]:
+        """Call :meth:`infer_type` with the dtypes of the inputs in their order, of which unknown ones are None."""
+        return self.infer_type(attrs, {arg.name: dtype for arg, dtype in zip(self.inputs, input_dtypes)})
 
     def validate(self, attrs: tuple, arrays: Sequence[typing.Any]) -> dict[str, tuple]:
-        """The shape of every tensor. An OpError if the inputs, arrays in order, are not valid."""
+        """Return the shape of every tensor. Raise an OpError if the inputs, arrays in order, are not valid."""
         inferred = self.shapes_of(attrs, tuple(array.shape for array in arrays))
         self.dtypes_of(attrs, tuple(array.dtype for array in arrays))
         return inferred

@@ -15,19 +15,19 @@ _ops = {}
 
 
 @dataclasses.dataclass(frozen=True)
-class Entry:
-    """A registered operator: its contract, its reference, which is None without MXNet, and its folder."""
+class RegisteredOp:
+    """A registered operator: its contract, its reference and its folder. Without MXNet the reference is None."""
     op: Op
     reference: types.ModuleType | None
     folder: pathlib.Path
 
 
 def folders(root: pathlib.Path) -> list[pathlib.Path]:
-    """The operator folders below ``root``, sorted."""
+    """Return the operator folders below ``root``, sorted."""
     return sorted(path for path in pathlib.Path(root).iterdir() if path.is_dir() and not path.name.startswith("_"))
 
 
-def register(folder: pathlib.Path) -> Entry:
+def register(folder: pathlib.Path) -> RegisteredOp:
     """Import the contract and the reference of an operator and register it."""
     package = f"gluonops.ops.{folder.name}"
     op = importlib.import_module(f"{package}.contract").OP
@@ -36,7 +36,7 @@ def register(folder: pathlib.Path) -> Entry:
                       "Name folder and contract alike")
     if op.name in _ops:
         raise OpError(f"ops.{folder.name}", "the operator is registered twice", "Rename one of them")
-    entry = Entry(op, importlib.import_module(f"{package}.reference"), folder)
+    entry = RegisteredOp(op, importlib.import_module(f"{package}.reference"), folder)
     _ops[op.name] = entry
     return entry
 
@@ -47,17 +47,17 @@ def register_contract(folder: pathlib.Path) -> None:
     spec = importlib.util.spec_from_file_location(name, folder / "contract.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    _ops[folder.name] = Entry(module.OP, None, folder)
+    _ops[folder.name] = RegisteredOp(module.OP, None, folder)
 
 
-def get(name: str) -> Entry:
-    """The entry of an operator by name."""
+def get(name: str) -> RegisteredOp:
+    """Return an operator by name. Raise an OpError if there is none, with the name that is most like it."""
     if name not in _ops:
         raise OpError("ops", f"there is no operator {name!r}; there are {', '.join(sorted(_ops))}",
                       perhaps(name, _ops) or "Check the spelling")
     return _ops[name]
 
 
-def entries() -> dict[str, Entry]:
-    """All entries, by name."""
+def entries() -> dict[str, RegisteredOp]:
+    """Return all registered operators by name, sorted."""
     return dict(sorted(_ops.items()))

@@ -35,7 +35,7 @@ from .expressions import Expression, expression
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """``batch...``: any number of dimensions.
+    """Any number of dimensions: ``batch...``.
 
     ``counts`` is the attribute whose tuple multiplies them, or whose integer multiplies the one at the attribute
     ``axis``.
@@ -47,7 +47,7 @@ class Group:
 
 @dataclasses.dataclass(frozen=True)
 class Named:
-    """``height / stride``: a dimension and the expressions that multiply and divide it (None: by 1).
+    """A dimension and the expressions that multiply and divide it: ``height / stride``. None stands for 1.
 
     ``axis`` is the attribute that says where it is: ``classes@axis``.
     """
@@ -60,7 +60,7 @@ class Named:
 
 @dataclasses.dataclass(frozen=True)
 class Sized:
-    """``5 + classes``: a size from attributes and numbers."""
+    """A size from attributes and numbers: ``5 + classes``."""
     size: Expression
 
 
@@ -68,7 +68,7 @@ Term = Union[Group, Named, Sized]
 
 
 def parse_pattern(text: str, attributes: list) -> tuple:
-    """A pattern such as ``"batch, 5"`` as terms. The names in ``attributes`` are not dimensions."""
+    """Return the terms of a pattern such as ``"batch, 5"``. The names in ``attributes`` are not dimensions."""
     return tuple(_term(part.strip(), attributes) for part in text.split(","))
 
 
@@ -98,7 +98,7 @@ def _dimension(text: str, attributes: list) -> Named | Sized:
         factors[type(tree.op)].insert(0, ast.unparse(tree.right))
         tree = tree.left
     if not isinstance(tree, ast.Name) or len(names) != 1 or tree.id not in names:
-        raise ValueError(f"{text!r}: expected one dimension, times or by attributes")
+        raise ValueError(f"{text!r}: expected one dimension, multiplied or divided by attributes")
     return Named(tree.id, ast.unparse(ast.parse(text, mode="eval")), _product(factors[ast.Mult]),
                  _product(factors[ast.Div]))
 
@@ -127,7 +127,7 @@ class Shapes:
         self.whole = ()
 
     def bind(self, attributes: list) -> Shapes:
-        """The same declaration, parsed. A name in a pattern is an attribute or a dimension."""
+        """Return the same declaration, parsed. A name in a pattern is an attribute or a dimension."""
         bound = copy.copy(self)
         bound.patterns = {tensor: parse_pattern(text, attributes) for tensor, text in self.texts.items()}
         bound.whole = parse_pattern(self.whole_text, attributes) if self.whole_text else ()
@@ -156,7 +156,7 @@ class Shapes:
         return next((term.axis for term in self.first if isinstance(term, Named) and term.axis), None)
 
     def expand(self, where: str, values: dict, ndim: int) -> tuple:
-        """The arguments ``patterns`` and ``whole`` of :func:`gluonops.contract.dims.solve`.
+        """Return the arguments ``patterns`` and ``whole`` of :func:`gluonops.contract.dims.solve`.
 
         They follow from the ``values`` of the attributes, and the first input's number of dimensions.
         """
@@ -170,7 +170,7 @@ class Shapes:
         return patterns, expanded(self.whole)
 
     def groups(self, where: str, values: dict, ndim: int) -> dict[str, tuple]:
-        """Group -> its dimensions. Arguments as of :meth:`expand`."""
+        """Return the dimensions of each group. The arguments are those of :meth:`expand`."""
         groups = [term for term in self.first if isinstance(term, Group)]
         if self.axis:
             axis = normalized_axis(where, values[self.axis], ndim, next(iter(self.patterns)))
@@ -185,7 +185,7 @@ class Shapes:
 
 
 def count(value: Any) -> Any:
-    """The value of an attribute in a size. A list of pairs counts as their number."""
+    """Return the value of an attribute in the expression of a size, in which a list of pairs counts as their number."""
     return len(value) // 2 if isinstance(value, tuple) else value
 
 
@@ -195,7 +195,7 @@ def _expand(where: str, term: Term, groups: dict[str, tuple], values: dict, coun
         if term.counts is None:
             return dims
         counts = values[term.counts]
-        if not isinstance(counts, tuple):   # an integer, for the axis
+        if not isinstance(counts, tuple):   # it is an integer for the axis
             axis = normalized_axis(where, values[term.axis], len(dims))
             counts = tuple(counts if i == axis else 1 for i in range(len(dims)))
         return _repeated(dims, term.counts, counts)
@@ -207,7 +207,7 @@ def _expand(where: str, term: Term, groups: dict[str, tuple], values: dict, coun
 
 
 def _checked(where: str, size: Expression, counted: dict, low: int) -> int:
-    """The value of an expression. An OpError if it is less than ``low`` or does not fit 64 bits."""
+    """Return the value of an expression. Raise an OpError if it is less than ``low`` or does not fit 64 bits."""
     value = size(counted)
     if value < low:
         raise OpError(where, f"{size.text} is {value}; expected at least {low}", "Choose other attributes")
@@ -228,7 +228,7 @@ def _repeated(dims: tuple, label: str, counts: tuple) -> tuple:
 
 
 def normalized_axis(where: str, axis: int, ndim: int, what: str = "data") -> int:
-    """The axis as a number from 0. An OpError if ``what`` has no such axis."""
+    """Return the axis as a number from 0. Raise an OpError if ``what`` has no such axis."""
     if not -ndim <= axis < ndim:
         raise OpError(where, f"axis {axis} is out of range for {what} of {plural(ndim, 'dimension')}",
                       f"Choose an axis from {-ndim} to {ndim - 1}")
@@ -236,7 +236,7 @@ def normalized_axis(where: str, axis: int, ndim: int, what: str = "data") -> int
 
 
 def bare_name(term: Term) -> str | None:
-    """What a size is called: a dimension that is not multiplied, or a group."""
+    """Return the name of a dimension that is neither multiplied nor divided, or of a group. Otherwise None."""
     is_bare = (isinstance(term, Group) and term.counts is None
                or isinstance(term, Named) and term.mul is None and term.div is None)
     return term.name if is_bare else None

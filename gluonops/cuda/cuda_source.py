@@ -1,7 +1,7 @@
 """The CUDA source of an operator: the prelude, its family's files, its record, and ``kernel.cu`` if it has one.
 
-A kernel includes files of its family (``#include "../_softmax/softmax.cuh"``) and its own ``record.inl`` alone; C++
-shares those named ``.inl``.
+A kernel includes only files of its family, such as ``#include "../_softmax/softmax.cuh"``, and its own ``record.inl``.
+C++ reads the files named ``.inl`` as well.
 """
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ INCLUDE = re.compile(r'(?m)^#include "([^"\n]+)"$')
 
 
 def sources(op: Op) -> dict[str, str]:
-    """The CUDA source of an operator as file -> text: the prelude, the family's files, and ``kernel.cu`` if it has one.
+    """Return the text of every file in the CUDA source of an operator, in order.
 
-    In front of the family's files are the ``constants``, in front of ``kernel.cu`` the ``record`` of the arguments, and
-    behind it the ``kernels`` that fill the record.
+    These are the prelude, the ``constants``, the family's files, the ``record`` of the arguments, ``kernel.cu`` if the
+    operator has one, and the ``kernels`` that fill the record.
 
     NVRTC cannot include files, so each ``#include`` is resolved here. A file comes once, in front of the files that
     include it. Its name is its path from ``gluonops/ops``. The line of an include stays as an empty line, so that line
@@ -36,14 +36,14 @@ def sources(op: Op) -> dict[str, str]:
 
 
 def _of_family(kernels: Kernels, operators: pathlib.Path) -> list[pathlib.Path]:
-    """The files with the functions that a contract names, each behind those that it includes."""
+    """Return the files with the functions that a contract names, each behind those that it includes."""
     named = [f"{kernels.file}.cuh", *([kernels.shared] if kernels.shared else [])]
     files = [(operators / name).resolve() for name in named]
     return list(dict.fromkeys(header for file in files for header in (*_headers(file), file)))
 
 
 def prelude() -> dict[str, str]:
-    """The prelude and the files that it includes."""
+    """Return the prelude and the files that it includes."""
     return {**_texts(_headers(PRELUDE)), PRELUDE.name: _without_includes(PRELUDE)}
 
 
@@ -52,12 +52,12 @@ def _texts(headers: list[pathlib.Path]) -> dict[str, str]:
 
 
 def _headers(path: pathlib.Path) -> list[pathlib.Path]:
-    """The files that a CUDA file includes, directly or not. Each comes after the files that it includes."""
-    found = []
+    """Return the files that a CUDA file includes, directly or not. Each comes after the files that it includes."""
+    headers = []
     for name in INCLUDE.findall(path.read_text()):
         header = (path.parent / name).resolve()
-        found += [*_headers(header), header]
-    return list(dict.fromkeys(found))
+        headers += [*_headers(header), header]
+    return list(dict.fromkeys(headers))
 
 
 def _without_includes(path: pathlib.Path) -> str:
@@ -65,7 +65,7 @@ def _without_includes(path: pathlib.Path) -> str:
 
 
 def source(op: Op) -> str:
-    """The complete CUDA source of an operator. The compiler's messages have the original files and lines."""
+    """Return the complete CUDA source of an operator. The compiler's messages name the original files and lines."""
     return joined(sources(op))
 
 
@@ -74,7 +74,7 @@ def joined(files: dict[str, str]) -> str:
 
 
 def excerpts(files: dict[str, str], message: str, around: int = 2) -> str:
-    """The lines of the source that a compiler's message names, with their numbers and the lines around them."""
+    """Return the lines of the source that a compiler's message names, with their numbers and the lines around them."""
     shown = []
     for file, text in files.items():
         named = {int(number) for number in re.findall(rf"{re.escape(file)}\((\d+)\)", message)}

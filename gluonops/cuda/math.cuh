@@ -19,7 +19,7 @@ __device__ inline float power_of_two(float x)
     return power;
 }
 
-// The logarithm to base 2 in one instruction: within some 1e-7 from 1 to 2, and a relative 1e-7 above.
+// Returns the logarithm to base 2 in one instruction: within some 1e-7 from 1 to 2, and a relative 1e-7 above.
 __device__ inline float binary_logarithm(float x)
 {
     float exponent;
@@ -77,7 +77,7 @@ template <typename A> __device__ A not_a_number() { return __int_as_float(0x7fc0
 
 template <typename A> __device__ A infinity() { return __int_as_float(0x7f800000); }
 
-// The lowest finite number: unlike -infinity it can be subtracted from itself.
+// Returns the lowest finite number: unlike -infinity it can be subtracted from itself.
 template <typename A> __device__ A lowest();
 template <> __device__ inline float lowest<float>() { return -3.402823466e+38f; }
 template <> __device__ inline double lowest<double>() { return -1.7976931348623157e+308; }

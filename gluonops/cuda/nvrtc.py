@@ -17,7 +17,7 @@ from ..runtime import cuda_libraries
 from . import cuda_source, rtc
 
 ARCHITECTURES = ("sm_60", "sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
-LIBRARY = "libnvrtc.so.11.2"   # the name of every 11.x since 11.2
+LIBRARY = "libnvrtc.so.11.2"   # every 11.x since 11.2 has this name
 
 _FUNCTION = re.compile(r"ptxas info\s+: Function properties for (\S+)\n"
                        r".*?(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads\n"
@@ -51,7 +51,7 @@ class Program:
 
 
 class Compiler:
-    """NVRTC as a library. An OpError if it is not installed."""
+    """NVRTC as a library. The constructor raises an OpError if NVRTC is not installed."""
 
     def __init__(self):
         try:
@@ -63,7 +63,7 @@ class Compiler:
     def compile(self, source: str, exports: Iterable[str], options: Iterable[str] = rtc.OPTIONS) -> Program:
         """Compile ``source`` for the kernels that ``exports`` names, as ``rtc.export_name`` spells them.
 
-        ``options``: NVRTC's; those by default are what ``mx.rtc`` compiles with.
+        ``options`` are NVRTC's. The default ones are those with which ``mx.rtc`` compiles.
         """
         nvrtc, handle = self._nvrtc, ctypes.c_void_p()
         options = [option.encode() for option in options]
@@ -104,16 +104,16 @@ class Compiler:
 
 
 def remarks(log: str) -> str:
-    """The warnings and errors of a log: all lines but ptxas's report of resources, and what is no fault on Turing.
+    """Return the warnings and errors in a log: every line but ptxas's report of resources and one remark on Turing.
 
-    ``__launch_bounds__`` may ask for more blocks on a multiprocessor than Turing has room for. There ptxas ignores the
-    number. ``mx.rtc`` compiles for compute_52, so a kernel cannot ask which GPU it is for.
+    ``__launch_bounds__`` causes that remark. It may ask for more blocks on a multiprocessor than Turing has room for,
+    and ptxas ignores the number there. ``mx.rtc`` compiles for compute_52, so a kernel cannot ask which GPU it is for.
     """
     return "\n".join(line for line in log.splitlines() if line.strip() and not _NO_FAULT.match(line))
 
 
 def usages(log: str, names: dict[str, str]) -> tuple[Usage, ...]:
-    """The Usage of each kernel from the output of ``ptxas -v``, sorted by name.
+    """Return the Usage of each kernel from the output of ``ptxas -v``, sorted by name.
 
     ``names`` maps the functions in the log to the kernels' names; other functions are left out.
     """
@@ -124,9 +124,10 @@ def usages(log: str, names: dict[str, str]) -> tuple[Usage, ...]:
 
 
 def exports(op: Op, every: bool = True) -> list[str]:
-    """The kernels of an operator for every combination of dtypes, or only for every dtype of its data.
+    """Return the kernels of an operator for every combination of dtypes, or only for every dtype of its data.
 
-    Labels have one dtype then; and that of the data too, where dense labels make other code of the kernels.
+    In the second case the labels have one dtype only. Where dense labels lead to other code, they also have the dtype
+    of the data.
     """
     combinations = rtc.type_combinations(op)
     if not every:
@@ -141,7 +142,7 @@ def exports(op: Op, every: bool = True) -> list[str]:
 def compile_op(compiler: Compiler, name: str, architecture: str | None = None, every: bool = True) -> Program:
     """Compile an operator's kernels for an architecture, ``sm_90`` and the like, or for the target of ``mx.rtc``.
 
-    ``every``: as of :func:`exports`.
+    ``every`` is that of :func:`exports`.
     """
     op = registry.get(name).op
     options = rtc.OPTIONS if architecture is None else (*rtc.OPTIONS, f"--gpu-architecture={architecture}")

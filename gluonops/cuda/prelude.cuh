@@ -65,7 +65,7 @@ struct __align__(COUNT * sizeof(T)) Pack {
     }
 };
 
-// Whether packs of 16 bytes begin at each of the addresses.
+// Returns whether packs of 16 bytes begin at each of the addresses.
 __device__ inline bool aligned() { return true; }
 
 template <typename T, typename... Others>
@@ -113,23 +113,24 @@ __device__ void store_pack(T *to, int64_t i, const typename Accumulator<T>::type
 
 __device__ inline int64_t minimum(int64_t a, int64_t b) { return a < b ? a : b; }
 
-// The same number, of which the compiler knows nothing. Otherwise it computes all multiples of a step in front of a
-// loop, and has no registers left for them.
+// Returns the same number, of which the compiler knows nothing. Otherwise it computes all multiples of a step in front
+// of a loop, and has no registers left for them.
 __device__ inline int64_t opaque(int64_t x)
 {
     asm volatile("" : "+l"(x));
     return x;
 }
 
-// The address so many bytes behind another. The compiler knows nothing of the distance: otherwise it computes all
-// multiples of it in front of a loop, and has no registers left for them.
+// Returns the address so many bytes behind another. The compiler knows nothing of the distance: otherwise it computes
+// all multiples of it in front of a loop, and has no registers left for them.
 template <typename T>
 __device__ T *behind(T *address, int64_t bytes)
 {
     return reinterpret_cast<T *>(const_cast<char *>(reinterpret_cast<const char *>(address)) + opaque(bytes));
 }
 
-// The quotient. Where 32 bits suffice it is computed in these: a division of 64 bits takes about 70 instructions.
+// Returns the quotient. Where 32 bits suffice it is computed in these: a division of 64 bits takes about 70
+// instructions.
 __device__ inline int64_t quotient(int64_t a, int64_t b)
 {
     const bool narrow = ((a | b) >> 32) == 0;
@@ -180,7 +181,7 @@ __device__ void map_elements(T *to, int request, int64_t size, const Formula &fo
 __device__ inline int64_t first_row() { return int64_t(blockIdx.x) * blockDim.y + threadIdx.y; }
 __device__ inline int64_t row_step() { return int64_t(gridDim.x) * blockDim.y; }
 
-// The number of a thread in its block.
+// Returns the number of a thread in its block.
 __device__ inline int thread_number() { return threadIdx.y * blockDim.x + threadIdx.x; }
 
 // Reductions: every thread gets the same result, from the same order of operations every time.
@@ -198,8 +199,8 @@ __device__ A reduce_warp(A value, Combine combine, int lanes = 32)
     return value;
 }
 
-// The sums of four numbers over groups of at least four neighbouring lanes. A lane gets that of the number lane % 4, so
-// lanes exchange less than for four sums.
+// Returns the sums of four numbers over groups of at least four neighbouring lanes. A lane gets that of the number lane
+// % 4, so lanes exchange less than for four sums.
 template <typename A>
 __device__ A sum_four(const A *numbers, int lanes = 32)
 {
@@ -247,7 +248,7 @@ __device__ A reduce_row(A value, Combine combine)
     return blockDim.x <= 32 ? reduce_lanes(value, combine, blockDim.x) : reduce_block(value, combine);
 }
 
-// The sum of what the threads in front of this one have, and that of all WARPS warps of the block.
+// Returns the sum of what the threads in front of this one have, and that of all WARPS warps of the block.
 template <int WARPS, typename N>
 __device__ N sum_before(N own, N &of_all)
 {

@@ -7,7 +7,7 @@ template <typename T> struct Accumulator { typedef T type; };
 // An attribute that may be None.
 template <typename V>
 struct Optional {
-    bool given;
+    bool has_value;
     V value;
 };
 

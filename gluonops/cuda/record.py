@@ -2,8 +2,7 @@
 
 ``mx.rtc`` passes pointers and numbers only. So each kernel that it launches, ``<op>_forward``, has them as its
 parameters, puts them into the record, and calls ``forward(const <Op>Args<T> &args)`` of ``kernel.cu``, or the function
-that the contract names. Besides what
-:mod:`.arguments` has, CUDA's record has the tensors' requests.
+that the contract names. Besides what :mod:`.arguments` has, CUDA's record has the requests of the tensors.
 """
 from __future__ import annotations
 
@@ -31,32 +30,34 @@ class Member(typing.NamedTuple):
     """A member of the record that is no tensor."""
 
     name: str
-    parameters: tuple[tuple[str, str], ...]   # (type, name) of the kernel's; types have the type variables
+    parameters: tuple[tuple[str, str], ...]   # types, with type variables, and names of the kernel's
     values: dict[str, str]                    # what the member, or its members, are set to
-    # The value of each parameter, a number or a tuple of floats, from the value in Python.
+    # Returns the value of each parameter, a number or a tuple of floats, from the value in Python.
     arguments: typing.Callable[[typing.Any], tuple]
 
 
-# The type of a member -> the parameters, values and arguments of a :class:`Member`, with {} for its name.
-_FORMS = {
-    "int64_t": ((("int64_t", "{}"),), {"": "{}"}, lambda given: (int(given),)),
-    "bool": ((("int64_t", "{}"),), {"": "{} != 0"}, lambda given: (int(given),)),
-    "double": ((("double", "{}"),), {"": "{}"}, lambda given: (float(given),)),
-    "A": ((("double", "{}"),), {"": "A({})"}, lambda given: (float(given),)),
-    "Optional<int64_t>": ((("int64_t", "{}_given"), ("int64_t", "{}")), {".given": "{}_given != 0", ".value": "{}"},
-                          lambda given: (int(given is not None), int(given or 0))),
-    "Optional<double>": ((("int64_t", "{}_given"), ("double", "{}")), {".given": "{}_given != 0", ".value": "{}"},
-                         lambda given: (int(given is not None), float(given or 0))),
+# The parameters, values and arguments of a :class:`Member` by the type of the member. {} stands for its name.
+_MEMBER_KINDS = {
+    "int64_t": ((("int64_t", "{}"),), {"": "{}"}, lambda value: (int(value),)),
+    "bool": ((("int64_t", "{}"),), {"": "{} != 0"}, lambda value: (int(value),)),
+    "double": ((("double", "{}"),), {"": "{}"}, lambda value: (float(value),)),
+    "A": ((("double", "{}"),), {"": "A({})"}, lambda value: (float(value),)),
+    "Optional<int64_t>": ((("int64_t", "{}_has_value"), ("int64_t", "{}")),
+                          {".has_value": "{}_has_value != 0", ".value": "{}"},
+                          lambda value: (int(value is not None), int(value or 0))),
+    "Optional<double>": ((("int64_t", "{}_has_value"), ("double", "{}")),
+                         {".has_value": "{}_has_value != 0", ".value": "{}"},
+                         lambda value: (int(value is not None), float(value or 0))),
     "List<double>": ((("const double *", "{}"), ("int64_t", "{}_count")), {".values": "{}", ".count": "{}_count"},
-                     lambda given: (given or (0.0,), len(given or ()))),
-    "Weights<A>": ((("const A *", "{}"), ("double", "{}_sum"), ("int64_t", "{}_given")),
-                   {".values": "{0}_given ? {0} : 0", ".sum": "{}_sum"},
-                   lambda given: (given or (1.0,), math.fsum(given or ()), int(given is not None))),
+                     lambda value: (value or (0.0,), len(value or ()))),
+    "Weights<A>": ((("const A *", "{}"), ("double", "{}_sum"), ("int64_t", "{}_has_value")),
+                   {".values": "{0}_has_value ? {0} : 0", ".sum": "{}_sum"},
+                   lambda value: (value or (1.0,), math.fsum(value or ()), int(value is not None))),
 }
 
 
 def _member(name: str, c_type: str) -> Member:
-    parameters, values, arguments = _FORMS[c_type]
+    parameters, values, arguments = _MEMBER_KINDS[c_type]
     return Member(name, tuple((kind, text.format(name)) for kind, text in parameters),
                   {part: text.format(name) for part, text in values.items()}, arguments)
 
@@ -65,7 +66,7 @@ def _member_of_attribute(op: Op, attr: Attr) -> Member:
     c_type = attribute_type(op, attr)
     if isinstance(attr.kind, Choice):
         return Member(attr.name, (("int64_t", attr.name),), {"": f"{c_type}({attr.name})"},
-                      lambda given: (attr.kind.words.index(given),))
+                      lambda word: (attr.kind.words.index(word),))
     return _member(attr.name, c_type)
 
 
@@ -77,65 +78,68 @@ def _member_of_number(name: str, number: Number) -> Member:
 
 
 def _derived(op: Op) -> dict[str, Number]:
-    """The derived numbers of CUDA's record. Another one is C++'s alone."""
+    """Return the derived numbers of CUDA's record. A number that C++ computes with ``derive`` is not among them."""
     numbers = derived_numbers(op, {**op.derived, **op.cuda.derived})
     return {name: number for name, number in numbers.items() if number.expression or name in op.cuda.derived}
 
 
 def _attributes(op: Op) -> list[Attr]:
-    """The attributes of CUDA's record. What a tuple of repeat counts means for a kernel, derived numbers say."""
+    """Return the attributes of CUDA's record, without tuples of repeat counts, which derived numbers replace."""
     return [attr for attr in attributes(op) if not isinstance(attr.kind, IntOrTuple)]
 
 
 def members(op: Op) -> tuple[Member, ...]:
-    """The dimensions, attributes and derived numbers of CUDA's record."""
+    """Return the dimensions, attributes and derived numbers of CUDA's record."""
     return (*[_member(name, "int64_t") for name in op.dims],
             *[_member_of_attribute(op, attr) for attr in _attributes(op)],
             *[_member_of_number(name, number) for name, number in _derived(op).items()])
 
 
 def read(op: Op, direction: str) -> list[str]:
-    """The names of the tensors that a kernel reads."""
+    """Return the names of the tensors that a kernel reads."""
     return [arg.name for arg in op.inputs] if direction == "forward" else list(op.backward)
 
 
 def written_name(tensor: typing.Any, direction: str) -> str:
-    """The name of what a kernel writes for a tensor."""
+    """Return the name of what a kernel writes for a tensor."""
     return tensor.name if direction == "forward" else f"{tensor.name}_grad"
 
 
 def scratch(op: Op, direction: str) -> list[Array]:
-    """The memory of a pass."""
+    """Return the scratch memory of a pass."""
     return [array for array in op.cuda.scratch if array.direction in (None, direction)]
 
 
 def _is_struct(array: Array) -> bool:
-    """Whether the elements of an array are structs of ``kernel.cu``."""
+    """Return whether the elements of an array are structs of ``kernel.cu``."""
     return array.dtype not in ("T", "A", *MEMORY_TYPES)
 
 
 def _variable(dtype: str) -> str:
-    """The type of a tensor's elements. Where it may have two, both are the dtype of the one that is not T."""
+    """Return the type variable of a tensor's elements.
+
+    Where an attribute decides between T and another one, it is the other one, which then stands for T as well.
+    """
     tree = expression(dtype).tree
     return tree.id if isinstance(tree, ast.Name) else tree.body.id
 
 
 def _variable_of(op: Op, name: str) -> str:
-    """The type of the elements of a tensor or of its gradient."""
+    """Return the type of the elements of a tensor or of its gradient."""
     return _variable(next(tensor.dtype for tensor in op.tensors if name in (tensor.name, f"{tensor.name}_grad")))
 
 
 # -- the text ------------------------------------------------------------------------------------------------------
 def parameters(op: Op, direction: str) -> list[tuple[str, str]]:
-    """(type, name) of each parameter of a kernel, in order. Types have the type variables."""
+    """Return the type and the name of each parameter of a kernel, in order. The types have the type variables."""
     tensors = written(op, direction)
-    found = [(f"const {_variable_of(op, name)} *", name) for name in read(op, direction)]
-    found += [(f"{_variable(tensor.dtype)} *", written_name(tensor, direction)) for tensor in tensors]
-    found += [("double *", array.name) for array in scratch(op, direction)]
-    found += [("int", f"{written_name(tensor, direction)}_request") for tensor in tensors]
+    pairs = [(f"const {_variable_of(op, name)} *", name) for name in read(op, direction)]
+    pairs += [(f"{_variable(tensor.dtype)} *", written_name(tensor, direction)) for tensor in tensors]
+    pairs += [("double *", array.name) for array in scratch(op, direction)]
+    pairs += [("int", f"{written_name(tensor, direction)}_request") for tensor in tensors]
     if op.cuda.steps:
-        found.append(("int64_t", "step"))
-    return found + [parameter for member in members(op) for parameter in member.parameters]
+        pairs.append(("int64_t", "step"))
+    return pairs + [parameter for member in members(op) for parameter in member.parameters]
 
 
 class CudaArguments(Arguments):
@@ -172,7 +176,7 @@ class CudaArguments(Arguments):
 
 
 def declaration(op: Op) -> str:
-    """The text of the record, with the enumerations of the attributes and the declarations of the structs in memory."""
+    """Return the text of the record, with the enumerations of attributes and the structs in memory in front."""
     names = dict.fromkeys(array.dtype for array in op.cuda.scratch if _is_struct(array))
     structs = [f"{'template <typename A> ' if name.endswith('<A>') else ''}struct {name.replace('<A>', '')};"
                for name in names]
@@ -180,27 +184,27 @@ def declaration(op: Op) -> str:
 
 
 def kernels(op: Op) -> str:
-    """The text of the kernels that ``mx.rtc`` launches, behind ``kernel.cu``."""
+    """Return the text of the kernels that ``mx.rtc`` launches, behind ``kernel.cu``."""
     return "\n".join(line for direction in ("forward", "backward") for line in _kernel(op, direction))
 
 
 def _kernel(op: Op, direction: str) -> list[str]:
     bounds = getattr(op.cuda, f"{direction}_bounds")
     call = getattr(op.kernels, direction) if op.kernels else f"{direction}(args)"
-    given = [_text(c_type).replace("*", "*__restrict__ ") + ("" if "*" in c_type else " ") + name
-             for c_type, name in parameters(op, direction)]
+    declared = [_text(c_type).replace("*", "*__restrict__ ") + ("" if "*" in c_type else " ") + name
+                for c_type, name in parameters(op, direction)]
     record = CudaArguments(op)
     lines = [f"args.{name} = {value};" for name, value in _values(op, direction, record)]
     lines += [f'static_assert(sizeof(*args.{array.name}) <= {8 * array.numbers}, "It needs more numbers in its Array");'
               for array in scratch(op, direction) if _is_struct(array)]
     return [record.template(),
             f"__global__ void {f'__launch_bounds__({bounds}) ' if bounds else ''}{op.name}_{direction}(",
-            *[f"    {parameter}," for parameter in given[:-1]], f"    {given[-1]})", "{",
+            *[f"    {parameter}," for parameter in declared[:-1]], f"    {declared[-1]})", "{",
             f"    {record.type} args = {{}};", *[f"    {line}" for line in lines], f"    {call};", "}", ""]
 
 
 def _values(op: Op, direction: str, record: CudaArguments) -> Iterator[tuple[str, str]]:
-    """(member, value) of what a pass has."""
+    """Yield the name and the value of each member of the record that a pass has."""
     outputs = [out.name for out in op.outputs]
     for name in read(op, direction):
         is_written_in_forward = name in outputs
@@ -220,12 +224,15 @@ def _values(op: Op, direction: str, record: CudaArguments) -> Iterator[tuple[str
 
 
 def _text(text: str) -> str:
-    """A text outside of the record, where A has no name."""
+    """Return a text as it is written outside of the record, where A has no name."""
     return re.sub(r"\bA\b", "typename Accumulator<T>::type", text)
 
 
 def signature(op: Op, direction: str, dtypes: dict[str, str]) -> str:
-    """The parameters of a kernel as ``mx.rtc`` spells them. ``dtypes``: type variable -> dtype, ``"A"`` included."""
+    """Return the parameters of a kernel as ``mx.rtc`` spells them.
+
+    ``dtypes`` has the dtype of each type variable, ``"A"`` included.
+    """
     spelled = {variable: C_TYPES[dtype] for variable, dtype in dtypes.items()}
     parts = []
     for c_type, name in parameters(op, direction):
@@ -235,14 +242,14 @@ def signature(op: Op, direction: str, dtypes: dict[str, str]) -> str:
 
 
 def table_dtypes(op: Op, dtypes: dict[str, str]) -> dict[str, str]:
-    """Parameter -> the dtype of its array, of those that are tuples of numbers."""
-    found = {name: c_type for member in members(op) for c_type, name in member.parameters if "*" in c_type}
-    return {name: dtypes["A"] if " A " in c_type else "float64" for name, c_type in found.items()}
+    """Return the dtype of the array for each parameter that is a tuple of numbers."""
+    c_types = {name: c_type for member in members(op) for c_type, name in member.parameters if "*" in c_type}
+    return {name: dtypes["A"] if " A " in c_type else "float64" for name, c_type in c_types.items()}
 
 
 # -- what fills it -------------------------------------------------------------------------------------------------
 class Plan(typing.NamedTuple):
-    """What a pass launches, but for the tensors and their requests."""
+    """What a pass launches, except for the tensors and their requests."""
 
     launch: Launch
     steps: tuple[int, ...]   # the argument ``step`` of each launch, which has none if there are no words for steps
@@ -252,36 +259,36 @@ class Plan(typing.NamedTuple):
 
 
 def plan(op: Op, direction: str, attrs: tuple, shapes: dict[str, tuple], dtype: str) -> Plan:
-    """The plan of a pass. ``shapes`` has that of every tensor, and ``dtype`` is that of the data."""
+    """Return the plan of a pass. ``shapes`` has the shape of every tensor, and ``dtype`` is that of the data."""
     numbers = _numbers(op, attrs, shapes)
     launch = getattr(op.cuda, direction)(types.SimpleNamespace(**numbers, dtype=dtype))
     arguments = {}
     for member in members(op):
         arguments.update(zip([name for _, name in member.parameters], member.arguments(numbers[member.name])))
-    known = {**numbers, **op.constants, "splits": launch.splits}
-    sizes = {array.name: _float64s(array, expression(array.size)(known), dtype) for array in scratch(op, direction)}
+    values = {**numbers, **op.constants, "splits": launch.splits}
+    sizes = {array.name: _float64s(array, expression(array.size)(values), dtype) for array in scratch(op, direction)}
     steps = tuple(op.cuda.steps.index(step) for step in launch.steps) or (0,)
     return Plan(launch, steps, sizes, arguments)
 
 
 def _numbers(op: Op, attrs: tuple, shapes: dict[str, tuple]) -> dict:
-    """Every number of the record by name. The weights of an attribute are as many as its dimension."""
+    """Return every number of the record by name. An attribute in ``counts`` has a number for each index afterwards."""
     numbers = {**attrs._asdict(), **op.dim_sizes(attrs, shapes)}
     for name, dimension in op.counts.items():
-        given = numbers[name]
-        if given is not None and len(given) == 1:
-            numbers[name] = given * numbers[dimension]
+        weights = numbers[name]
+        if weights is not None and len(weights) == 1:
+            numbers[name] = weights * numbers[dimension]
     tensors = {name: types.SimpleNamespace(ndim=len(shape), size=math.prod(shape), samples=math.prod(shape[:1]))
                for name, shape in ((arg.name, shapes[arg.name]) for arg in op.inputs)}
     computed = op.cuda.derive(attrs, shapes) if op.cuda.derive else {}
-    known = {**tensors, **op.constants, **numbers}
+    values = {**tensors, **op.constants, **numbers}
     for name, number in _derived(op).items():
-        numbers[name] = known[name] = expression(number.expression)(known) if number.expression else computed[name]
+        numbers[name] = values[name] = expression(number.expression)(values) if number.expression else computed[name]
     return numbers
 
 
 def _float64s(array: Array, size: int, dtype: str) -> int:
-    """How many float64 have room for an array of scratch memory; at least one."""
+    """Return how many float64 have room for an array of scratch memory. There is at least one."""
     item = {"T": dtype, "A": accumulator(dtype)}.get(array.dtype, array.dtype)
     item_bytes = np.dtype(item).itemsize if item in MEMORY_TYPES else 8 * array.numbers
     return max(1, math.ceil(size * item_bytes / 8))

@@ -21,7 +21,7 @@ TEMPORARY = ".tmp"   # the end of a temporary file's name
 MOST_OF_BEGINNING = 512   # bytes
 PAGE = ("a web page that was saved under the name of the file; expected the file itself",
         "Download it again, from the link of the file itself")
-# How files begin that stand for others, what they are, and what to do.
+# The beginnings of files that were saved in place of others, what such files are, and what the user can do.
 NOT_DOWNLOADED = (
     (b"version https://git-lfs.github.com/spec/", "a Git LFS pointer, a text that stands for the file; expected the "
      "file itself", "Run: git lfs pull"),
@@ -71,7 +71,10 @@ def check_downloaded(where: str, path: str | os.PathLike) -> None:
 
 @contextlib.contextmanager
 def opened(where: str, path: str | os.PathLike, remedy: str, what: str = "") -> Iterator[BinaryIO]:
-    """A file to read bytes from, which is ``what``. An OpError with the remedy if it cannot be read, or is no file."""
+    """Open a file to read bytes from. ``what`` says in errors what the file is, such as ``the list``.
+
+    Raise an OpError with the remedy if the file cannot be read, or if the path names something else than a file.
+    """
     try:
         check_regular(path)
         with open(path, "rb") as file:
@@ -82,9 +85,10 @@ def opened(where: str, path: str | os.PathLike, remedy: str, what: str = "") -> 
 
 
 def read_lines(where: str, path: str | os.PathLike, remedy: str, what: str = "") -> list[str]:
-    """The lines of a text file, without their ends and a byte order mark. Otherwise as :func:`opened`.
+    """Return the lines of a text file, without the ends of lines and without a byte order mark.
 
-    The text is UTF-8, or with a byte order mark UTF-16, as some programs of Windows write it.
+    The text is UTF-8. With a byte order mark it may also be UTF-16, as some programs of Windows write it. The other
+    arguments and the errors are those of :func:`opened`.
     """
     with opened(where, path, remedy, what) as file:
         content = file.read()
@@ -104,14 +108,14 @@ def make_folder(where: str, path: str) -> None:
 
 @contextlib.contextmanager
 def made_folder(where: str, path: str) -> Iterator[None]:
-    """Do as :func:`make_folder`. The folders that it has made are removed if what is done with them fails."""
+    """Make the folder of a file as :func:`make_folder` does, and remove it again if the body of the ``with`` fails."""
     folder = pathlib.Path(path).absolute().parent
     new = [each for each in (folder, *folder.parents) if not os.path.lexists(each)]
     make_folder(where, path)
     try:
         yield
     except BaseException:
-        for each in new:   # inner ones first; one that is not empty stays
+        for each in new:   # the inner folders come first, and one that is not empty stays
             with contextlib.suppress(OSError):
                 each.rmdir()
         raise
@@ -123,8 +127,8 @@ def replace(where: str, savers: dict[str, Callable[[str], object]]) -> None:
     The content is on the disk before a file is renamed. Temporary files that a killed process left behind for the same
     paths are removed.
 
-    ``savers``: path -> function that writes the file to the path in its argument. An OpError if a file cannot be
-    written, for instance because the disk is full or a folder has its name.
+    ``savers`` maps each path to a function, which writes the file to the path that it is called with. Raise an OpError
+    if a file cannot be written, for instance because the disk is full or a folder has its name.
     """
     try:
         _replace(where, savers)
@@ -135,7 +139,7 @@ def replace(where: str, savers: dict[str, Callable[[str], object]]) -> None:
 
 
 def _replace(where: str, savers: dict[str, Callable[[str], object]]) -> None:
-    new, old = {}, {}   # path -> the temporary file with its new content, and with its old
+    new, old = {}, {}   # the temporary files with the new and with the old content, by path
     try:
         for path, save in savers.items():
             _remove_leftovers(path)
@@ -168,7 +172,9 @@ def _rename(where: str, new: dict[str, str], old: dict[str, str]) -> None:
 
 
 def _put_back(where: str, new: dict[str, str], old: dict[str, str]) -> bool:
-    """Put the old files back, unless all are renamed. Returns False if Ctrl-C interrupts it: call it again then.
+    """Put the old files back, unless all new ones are renamed. Return False if Ctrl-C has interrupted it.
+
+    The caller then calls it again.
 
     Ctrl-C may also come before or after a rename, so only the file system knows what is done.
     """
@@ -191,12 +197,12 @@ def _put_back(where: str, new: dict[str, str], old: dict[str, str]) -> bool:
 
 
 def _name_beside(path: str) -> str:
-    """A name for a temporary file in the same folder. It has this machine and this process."""
+    """Return a name for a temporary file in the same folder. The name contains this machine and this process."""
     return f"{path}.{secrets.token_hex(4)}.{_machine()}.{os.getpid()}{TEMPORARY}"
 
 
 def _machine() -> str:
-    """This machine's name, of characters that every file name may have."""
+    """Return this machine's name, in characters that every file name may have."""
     return re.sub(r"[^\w-]", "-", socket.gethostname())
 
 
@@ -215,13 +221,16 @@ def _remove(path: str) -> None:
 
 
 def is_alive(process: int) -> bool:
-    """Whether there is a process of this number, of any user, on this machine. Windows does not tell: always True."""
+    """Return whether a process with this number runs on this machine, whoever has started it.
+
+    Windows does not tell, so the answer there is always True.
+    """
     if os.name == "nt":   # os.kill would end the process
         return True
     try:
         os.kill(process, 0)   # sends nothing
     except ProcessLookupError:
         return False
-    except (PermissionError, OverflowError):   # another user's; no process's number
+    except (PermissionError, OverflowError):   # it is another user's, or the number of no process
         return True
     return True

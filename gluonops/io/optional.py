@@ -13,9 +13,9 @@ from ..runtime.mxnet_wheel import installed, requirements
 def require(module: str, where: str, install: str = "Run: pip install 'gluonops[detection]'") -> types.ModuleType:
     """Import a module of an optional package.
 
-    ``module``: its full name, such as ``gluoncv.data``. ``install``: how to install the package; by default by the
-    extra that most of them are in. An OpError if it is not installed, lacks a package that it needs itself, or fails
-    when it is imported.
+    ``module`` is its full name, such as ``gluoncv.data``. ``install`` is the sentence that tells the user how to
+    install the package; the default names the extra that has most optional packages. Raise an OpError if the package
+    is not installed, lacks a package that it needs itself, or fails when it is imported.
     """
     package = module.partition(".")[0]
     try:
@@ -39,7 +39,7 @@ def _explained(package: str, error: Exception, install: str) -> tuple[str, str]:
 
 
 def _missing_requirements(package: str) -> list[str]:
-    """The distributions that an installed one needs and that are not installed."""
-    always = [text for text in requirements(package) if ";" not in text]   # else an extra's or a platform's
+    """Return the distributions that an installed one needs and that are not installed."""
+    always = [text for text in requirements(package) if ";" not in text]   # others belong to an extra or to a platform
     names = [re.match(r"[\w.-]+", text).group() for text in always]
     return [name for name in names if installed(name) is None]

@@ -38,8 +38,11 @@ TYPES = tuple(map(np.dtype, ("float32", "float64", "float16", "uint8", "int32", 
 Array = Union[np.ndarray, "mx.nd.NDArray"]
 
 
-class Entry(NamedTuple):
-    """An array of a file. ``offset`` is the first byte of its values; a list of arrays has no names, but None."""
+class StoredArray(NamedTuple):
+    """An array in a file, without its values, which begin at the byte ``offset``.
+
+    ``name`` is None in a file of arrays without names.
+    """
 
     name: str | None
     shape: tuple[int, ...]
@@ -49,12 +52,12 @@ class Entry(NamedTuple):
 
 
 def as_numpy(array: Array) -> np.ndarray:
-    """The values of an array of NumPy's, or of MXNet's."""
+    """Return an array of NumPy or of MXNet as one of NumPy."""
     return array.asnumpy() if hasattr(array, "asnumpy") else np.asarray(array)
 
 
 class _Damaged(Exception):
-    """What is wrong, with the offset in the file."""
+    """The file is damaged. The text says what is wrong, and at which byte."""
 
 
 class _Reader:
@@ -70,16 +73,16 @@ class _Reader:
         return self.file.tell()
 
     def number(self, format: str) -> int:
-        """One number in the little-endian format of :mod:`struct`."""
+        """Read one number in the little-endian format of :mod:`struct`."""
         return self.numbers(format, 1)[0]
 
     def numbers(self, format: str, count: int) -> tuple[int, ...]:
-        """Several numbers of one format."""
+        """Read several numbers of one format."""
         content = self.take(struct.calcsize(f"<{format}") * count)
         return struct.unpack(f"<{count}{format}", content)
 
     def take(self, size: int) -> bytes:
-        """The next bytes."""
+        """Read the next bytes."""
         self._check(size)
         return self.file.read(size)
 
@@ -94,33 +97,36 @@ class _Reader:
             raise _Damaged(f"byte {self.offset}: {size} more bytes are announced; the file has {left}")
 
 
-def entries(where: str, path: str | os.PathLike, remedy: str = "Save the arrays again") -> list[Entry]:
-    """What arrays a file has. Their values are not read.
+def entries(where: str, path: str | os.PathLike, remedy: str = "Save the arrays again") -> list[StoredArray]:
+    """Return what arrays a file has. Their values are not read.
 
-    ``remedy``: what the user can do, for errors. Raises OpError: the file cannot be read, is damaged, or has a sparse
-    array. The message has the offset in the file, or the array's name.
+    ``remedy`` is what an error tells the user to do. Raise an OpError if the file cannot be read, is damaged, or has a
+    sparse array. The message has the offset in the file, or the array's name.
     """
     check_name(where, path)
     try:
         with opened(where, path, remedy) as file:
-            found = _entries(_Reader(file))
+            stored = _entries(_Reader(file))
     except _Damaged as error:
         check_downloaded(where, path)
         raise OpError(where, f"{path} is not a file of arrays, or it is damaged: {error}", remedy) from error
     sparse = [f"{number if entry.name is None else entry.name} ({STORAGES[entry.storage][0]})"
-              for number, entry in enumerate(found) if entry.storage != DENSE]
+              for number, entry in enumerate(stored) if entry.storage != DENSE]
     if sparse:
         raise OpError(where, f"{path} has the sparse arrays {', '.join(sparse)}; expected dense ones",
                       "Save NDArray.tostype('default') of each")
-    return found
+    return stored
 
 
 def read(where: str, path: str | os.PathLike, remedy: str = "Save the arrays again") -> dict[str, np.ndarray]:
-    """The arrays of a file by name. A list of arrays has the names ``0``, ``1``, ... Errors as of :func:`entries`."""
-    found = entries(where, path, remedy)
+    """Return the arrays of a file by name.
+
+    The arrays of a file without names are called ``0``, ``1`` and so on. The errors are those of :func:`entries`.
+    """
+    stored = entries(where, path, remedy)
     arrays = {}
     with open(path, "rb") as file:
-        for number, entry in enumerate(found):
+        for number, entry in enumerate(stored):
             file.seek(entry.offset)
             values = np.fromfile(file, entry.dtype, math.prod(entry.shape))
             arrays[str(number) if entry.name is None else entry.name] = values.reshape(entry.shape)
@@ -128,19 +134,20 @@ def read(where: str, path: str | os.PathLike, remedy: str = "Save the arrays aga
 
 
 def load_arrays(where: str, path: str | os.PathLike, remedy: str = "Save the arrays again") -> dict[str, mx.nd.NDArray]:
-    """The arrays of a file as NDArrays on the CPU.
+    """Return the arrays of a file as NDArrays on the CPU.
 
-    Errors as of :func:`entries`, or an array has no name, or a type or a shape that MXNet does not take.
+    Raise the errors of :func:`entries`, and an OpError if an array has no name, or has a type or a shape that MXNet
+    does not take.
     """
     names = [entry.name for entry in entries(where, path, remedy)]
     if None in names:
         raise OpError(where, f"{path} is not a file of named arrays: they have no names", remedy)
     values = read(where, path, remedy)
-    return {name: _in_mxnet(where, path, name, values.pop(name)) for name in names}   # one copy at a time
+    return {name: _in_mxnet(where, path, name, values.pop(name)) for name in names}   # so there is one copy at a time
 
 
 def _in_mxnet(where: str, path: str | os.PathLike, name: str, values: np.ndarray) -> mx.nd.NDArray:
-    import mxnet as mx  # here: the rest needs NumPy alone
+    import mxnet as mx  # here, because everything else needs NumPy alone
 
     if values.dtype.type not in mx.ndarray.ndarray._DTYPE_NP_TO_MX:
         raise OpError(where, f"{path}: {name} has the type {values.dtype}, which MXNet does not compute with",
@@ -152,11 +159,11 @@ def _in_mxnet(where: str, path: str | os.PathLike, name: str, values: np.ndarray
 
 
 def write(path: str | os.PathLike, arrays: Mapping[str, Array] | Sequence[Array], is_numpy: bool = False) -> None:
-    """Write the bytes that ``mx.nd.save`` writes. ``arrays``: by name, or a list without names.
+    """Write the bytes that ``mx.nd.save`` writes for arrays by name, or for a list of arrays without names.
 
-    ``is_numpy``: as it writes them with NumPy's shapes, with which they are to be read then.
+    With ``is_numpy`` the file is one that MXNet writes under ``mx.util.np_shape()``, and that has to be read under it.
 
-    Raises OSError: the file cannot be written. An OpError if MXNet does not have the type of an array.
+    Raise an OSError if the file cannot be written, and an OpError if MXNet does not have the type of an array.
     """
     names = list(arrays) if isinstance(arrays, Mapping) else []
     arrays = list(arrays.values()) if isinstance(arrays, Mapping) else arrays
@@ -180,7 +187,7 @@ def write(path: str | os.PathLike, arrays: Mapping[str, Array] | Sequence[Array]
 
 
 def digest(arrays: Mapping[str, Array]) -> str:
-    """The SHA-256 of names, types, shapes and values, in hexadecimal."""
+    """Return the SHA-256 of names, types, shapes and values, in hexadecimal."""
     result = hashlib.sha256()
     for name in sorted(arrays):
         values = np.ascontiguousarray(as_numpy(arrays[name]))
@@ -198,7 +205,7 @@ def check_written(path: str) -> None:
             raise OSError(f"the file is incomplete ({error})") from error
 
 
-def _entries(reader: _Reader) -> list[Entry]:
+def _entries(reader: _Reader) -> list[StoredArray]:
     if reader.length < 24 or reader.number("Q") != LIST_MARK:
         raise _Damaged(f"byte 0: the mark {LIST_MARK:#x} is missing")
     reader.skip(8)   # reserved
@@ -215,8 +222,8 @@ def _entries(reader: _Reader) -> list[Entry]:
     return [array._replace(name=name) for array, name in zip(arrays, names or [None] * count)]
 
 
-def _array(reader: _Reader, index: int) -> Entry:
-    """An array, without its name."""
+def _array(reader: _Reader, index: int) -> StoredArray:
+    """Read what the file says of an array, but for its name, which comes later in the file."""
     start, mark = reader.offset, reader.number("I")
     storage = reader.number("i") if mark in (MARK_V2, MARK_V3) else DENSE
     if storage not in STORAGES:
@@ -235,7 +242,7 @@ def _array(reader: _Reader, index: int) -> Entry:
         sizes.append(math.prod(_shape(reader, start, index, least=1)) * indices.itemsize)
     offset = reader.offset
     reader.skip(sum(sizes))
-    return Entry(None, shape, dtype, offset, storage)
+    return StoredArray(None, shape, dtype, offset, storage)
 
 
 def _dtype(reader: _Reader, start: int, index: int, device: int) -> np.dtype:
@@ -247,7 +254,7 @@ def _dtype(reader: _Reader, start: int, index: int, device: int) -> np.dtype:
 
 def _shape(reader: _Reader, start: int, index: int, least: int, ndim: int | None = None,
            format: str = "q") -> tuple[int, ...]:
-    """A shape. Its number of dimensions is in front, unless it is given."""
+    """Read a shape. Its number of dimensions stands in front of it, unless ``ndim`` says it."""
     ndim = reader.number("i") if ndim is None else ndim
     if not least <= ndim <= MAX_NDIM:
         raise _Damaged(f"byte {start}: an array has {ndim} dimensions; expected {least} to {MAX_NDIM}")

@@ -12,15 +12,15 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-COLUMNS, ROWS = 80, 24   # A log has so many, and so has a terminal that names none, as those of containers do.
-WIDEST = 100             # a bar has no more columns
+COLUMNS, ROWS = 80, 24   # The size of a log, and of a terminal that does not tell its own, as in containers.
+WIDEST = 100             # the most columns of a bar
 WITHOUT_VALUES = 38   # columns of a bar that are not for its title, its unit and its values
 LOG_EVERY = 30     # seconds between lines in a log
 FORMAT = "{desc}: {percentage:3.0f}%|{bar}| {remaining} left, {rate_fmt}{postfix}"
 
 
 def bars() -> Callable | None:
-    """What makes a bar, with tqdm's arguments. None without tqdm."""
+    """Return what makes a bar from tqdm's arguments, or None if tqdm is not installed."""
     try:
         if in_notebook() and importlib.util.find_spec("ipywidgets"):   # tqdm.auto warns where there are no widgets
             from tqdm.notebook import tqdm
@@ -32,18 +32,18 @@ def bars() -> Callable | None:
 
 
 def columns() -> int:
-    """Columns of the terminal, at most 100; 80 in a log."""
+    """Return how many columns the terminal has, but at most 100, or 80 for a log."""
     return min(shutil.get_terminal_size((COLUMNS, ROWS)).columns, WIDEST) or COLUMNS
 
 
 def in_notebook() -> bool:
-    """Whether Jupyter shows what is written on stderr, which is no terminal there."""
+    """Return whether Jupyter shows what is written on stderr, which is no terminal there."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     return hasattr(shell, "kernel")
 
 
 def over(items: Iterable, what: str, unit: str, least: int = 2, leave: bool = True) -> Iterable:
-    """``items`` with a progress bar, unless stderr is a log or there are fewer than ``least``.
+    """Return ``items`` with a progress bar, unless stderr is a log or there are fewer than ``least`` items.
 
     ``what`` is the text in front of the bar, and ``leave`` says whether the bar stays when it is full.
     """
@@ -55,14 +55,14 @@ def over(items: Iterable, what: str, unit: str, least: int = 2, leave: bool = Tr
 
 
 def layers(items: Iterable) -> Iterable:
-    """The layers of a network with a progress bar, while their weights are read."""
+    """Return the layers of a network with a progress bar, while their weights are read."""
     return over(items, "weights", "layer")
 
 
 class Bar:
-    """A progress bar on stderr, or in a notebook. In a log there are lines: one every 30 seconds, and the last.
+    """A progress bar on stderr, or in a notebook. A log gets a line every 30 seconds instead, and one at the end.
 
-    So much is ``done`` already in a run that is resumed. The workers that stay silent are not ``shown``.
+    ``done`` is what a run that is resumed has done before. ``shown`` is False in the workers that stay silent.
     """
 
     def __init__(self, total: int, done: int, title: str, unit: str, shown: bool):
@@ -71,7 +71,7 @@ class Bar:
         self._values, self._logged = "", time.monotonic()
         self._logs = shown and not (sys.stderr.isatty() or in_notebook())
         bar = bars() if shown and not self._logs else None
-        # unit_scale: a rate has at most five columns, such as 1.23k.
+        # With unit_scale a rate has at most five columns, such as 1.23k.
         self._bar = bar and bar(total=total, initial=done, desc=title, unit=unit, unit_scale=True, bar_format=FORMAT)
 
     def __enter__(self) -> Bar:
@@ -102,7 +102,10 @@ class Bar:
 
 
 def say(text: str) -> None:
-    """Print a sentence on stderr, above the bar if there is one. A notebook shows stderr in red: there on stdout."""
+    """Print a sentence on stderr, above the bar if there is one.
+
+    In a notebook it is printed on stdout, because notebooks show stderr in red.
+    """
     bar, file = bars(), sys.stdout if in_notebook() else sys.stderr
     if bar is None:
         print(text, file=file, flush=True)

@@ -17,8 +17,8 @@ from ..contract.errors import OpError
 from .files import check_downloaded, check_name, opened, read_lines
 
 MAGIC = 0xced7230a
-FRAME, HEADER = struct.Struct("<II"), struct.Struct("<IfQQ")   # headers of a record, and of mx.recordio.pack
-LABEL = 4   # bytes of a number
+FRAME, HEADER = struct.Struct("<II"), struct.Struct("<IfQQ")   # the header of a record, and the one of mx.recordio.pack
+LABEL = 4   # bytes of a label
 # Parts of a record, in the upper three bits of the length in their frame. A value that holds MAGIC is split there.
 WHOLE, FIRST, MIDDLE, LAST = range(4)
 LENGTH_BITS = 29
@@ -35,7 +35,10 @@ class Item(NamedTuple):
 
 
 def index(where: str, path: str | os.PathLike) -> list[tuple[int, int]]:
-    """The numbers and offsets of the records, of an ``.idx`` file. An OpError if it has none, or something else."""
+    """Return the numbers and offsets of the records, of an ``.idx`` file.
+
+    Raise an OpError if it has none, or something else.
+    """
     offsets = []
     for number, line in enumerate(read_lines(where, path, "It is made along with the .rec file"), 1):
         words = [word.strip() for word in line.split("\t")]
@@ -51,18 +54,19 @@ def index(where: str, path: str | os.PathLike) -> list[tuple[int, int]]:
 
 def parts(where: str, path: str | os.PathLike, file: BinaryIO, offset: int,
           key: int | None = None) -> list[tuple[int, int]]:
-    """(start, length) of each part of the record at a byte. An OpError unless all of it is in the file.
+    """Return the start and the length of each part of the record at the byte ``offset``.
 
-    ``key``: its number in the ``.idx`` file, for errors.
+    ``key`` is the record's number in the ``.idx`` file, which errors name. Raise an OpError if there is no record at
+    this byte, or if the file ends before the record does.
     """
     size = os.fstat(file.fileno()).st_size
     name = path if key is None else f"{path}, record {key}"
-    found, expected = [], (WHOLE, FIRST)
+    positions, expected = [], (WHOLE, FIRST)
     while expected:
         file.seek(min(offset, size))
         magic, packed = FRAME.unpack(file.read(FRAME.size).ljust(FRAME.size, b"\0"))
         part, length = packed >> LENGTH_BITS, packed % (1 << LENGTH_BITS)
-        if magic != MAGIC and not found:
+        if magic != MAGIC and not positions:
             check_downloaded(where, path)
             reason = "" if key is None else f", where the .idx file puts record {key}"
             raise OpError(where, f"{path} has no record at byte {offset}{reason}", "Create both files again, together")
@@ -70,18 +74,18 @@ def parts(where: str, path: str | os.PathLike, file: BinaryIO, offset: int,
             raise OpError(where, f"{name}: at byte {offset} there is no next part of the record",
                           "It was cut off: create or copy it again")
         if offset + FRAME.size + length > size:
-            raise OpError(where, f"{name}: {length} bytes from byte {offset} on; the file ends at byte {size}",
+            raise OpError(where, f"{name}: {length} bytes follow byte {offset}, and the file ends at byte {size}",
                           "It was cut off: create or copy it again")
-        found.append((offset + FRAME.size, length))
+        positions.append((offset + FRAME.size, length))
         expected = () if part in (WHOLE, LAST) else (MIDDLE, LAST)
         offset += FRAME.size + length + -length % ALIGNMENT
-    return found
+    return positions
 
 
 def scan(where: str, path: str | os.PathLike) -> list[tuple[int, int]]:
-    """The numbers and offsets of the records as an ``.idx`` file has them, found in the file itself, from number 0 on.
+    """Return the numbers and offsets of the records, as an ``.idx`` file lists them, by reading the file itself.
 
-    An OpError where the file is damaged, or if it has no records.
+    The first record has the number 0. Raise an OpError if the file is damaged, or if it has no records.
     """
     offsets = []
     with opened(where, path, "Pass a file of records") as file:
@@ -96,7 +100,7 @@ def scan(where: str, path: str | os.PathLike) -> list[tuple[int, int]]:
 
 
 def content(file: BinaryIO, spans: list[tuple[int, int]]) -> bytes:
-    """A record of these parts; the mark was between them."""
+    """Return a record from its parts. The mark of the format stood between them, and is put back."""
     texts = []
     for start, length in spans:
         file.seek(start)
@@ -105,7 +109,10 @@ def content(file: BinaryIO, spans: list[tuple[int, int]]) -> bytes:
 
 
 def records(where: str, path: str | os.PathLike) -> Iterator[bytes]:
-    """The records of a file, one after the other. An OpError, with the offset, where the file is damaged."""
+    """Yield the records of a file, one after the other.
+
+    Raise an OpError, which has the offset, at the first record that is damaged.
+    """
     check_name(where, path)
     with opened(where, path, "Pass a file of records") as file:
         offset = 0
@@ -117,7 +124,7 @@ def records(where: str, path: str | os.PathLike) -> Iterator[bytes]:
 
 
 def unpack(where: str, record: bytes) -> Item:
-    """A record with its header read. An OpError if there is none."""
+    """Return a record with its header read. Raise an OpError if it has no header."""
     count, label, number, _ = HEADER.unpack(record[:HEADER.size].ljust(HEADER.size, b"\0"))
     end = HEADER.size + LABEL * count
     if len(record) < end:
@@ -128,5 +135,8 @@ def unpack(where: str, record: bytes) -> Item:
 
 
 def items(where: str, path: str | os.PathLike) -> Iterator[Item]:
-    """The records of a file, with their headers read. Errors as of :func:`records` and :func:`unpack`."""
+    """Return the records of a file, with their headers read.
+
+    The errors are those of :func:`records` and :func:`unpack`.
+    """
     return (unpack(where, record) for record in records(where, path))

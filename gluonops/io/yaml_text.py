@@ -5,14 +5,15 @@ from typing import Any
 
 from .optional import require
 
-MOST_BYTES = 1 << 20   # PyYAML's parser in Python is slow; the one in C dies of deep nesting
+MOST_BYTES = 1 << 20   # PyYAML's parser in Python is slow, and the one in C dies of deep nesting
 
 
 def parse(text: str, where: str, plain: bool = False) -> Any:
-    """The values of a YAML text. Aliases are refused: a few lines of them are gigabytes of values.
+    """Return the values of a YAML text.
 
-    ``plain``: every value stays as it is written, so that the name ``no`` is no False, and 0 is the text "0". Errors of
-    PyYAML and RecursionError pass.
+    With ``plain`` every value stays the text that is written, so that the name ``no`` does not become False, and 0
+    stays "0". Aliases are an error, because a few lines of them can mean gigabytes of values. The errors of PyYAML, and
+    a RecursionError, reach the caller.
     """
     yaml = require("yaml", where)
 

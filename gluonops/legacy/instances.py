@@ -13,8 +13,8 @@ import weakref
 
 from ..contract.errors import OpError
 
-_alive = weakref.WeakValueDictionary()     # token -> instance
-_classes = weakref.WeakValueDictionary()   # full name -> class, the newest if it is defined twice
+_alive = weakref.WeakValueDictionary()     # instances by token
+_classes = weakref.WeakValueDictionary()   # classes by full name, the newest if one is defined twice
 
 
 def register_class(cls: type) -> None:
@@ -23,27 +23,27 @@ def register_class(cls: type) -> None:
 
 
 def register(instance: object, args: tuple, kwargs: dict) -> None:
-    """Give a new instance its token; ``args`` and ``kwargs`` are its constructor's arguments."""
+    """Give a new instance its token. ``args`` and ``kwargs`` are the arguments of its constructor."""
     _set_token(instance, uuid.uuid4().hex)
-    instance._given, given = None, (args, kwargs)
+    instance._stored_arguments, arguments = None, (args, kwargs)
     with contextlib.suppress(ValueError, SyntaxError):
-        if ast.literal_eval(repr(given)) == given:
-            instance._given = repr(given)
+        if ast.literal_eval(repr(arguments)) == arguments:
+            instance._stored_arguments = repr(arguments)
 
 
 def strings(instance: object) -> dict[str, str]:
-    """The attributes of its node, by which :func:`find` finds it."""
+    """Return the attributes of an instance's node, by which :func:`find` finds the instance."""
     if _alive.get(instance._token) is not instance:   # a copy, which has the original's token
         _set_token(instance, uuid.uuid4().hex)
-        instance._given = None
-    given = {} if instance._given is None else {"given": instance._given}
-    return {"instance": instance._token, "operator": _full_name(type(instance)), **given}
+        instance._stored_arguments = None
+    arguments = {} if instance._stored_arguments is None else {"given": instance._stored_arguments}
+    return {"instance": instance._token, "operator": _full_name(type(instance)), **arguments}
 
 
 def find(operator: str, instance: str, given: str | None = None) -> object:
-    """The instance with these attributes. It is created again if it no longer exists.
+    """Return the instance with these attributes. It is created again if it no longer exists.
 
-    An OpError if its class is not defined here, or its constructor's arguments cannot be stored in a graph.
+    Raise an OpError if its class is not defined here, or its constructor's arguments cannot be stored in a graph.
     """
     existing = _alive.get(instance)
     if existing is None:
@@ -64,14 +64,17 @@ def _set_token(instance: object, token: str) -> None:
 
 
 def _class(operator: str) -> type:
-    """The class of this full name, or else the only class of this name: a script's classes are in ``__main__``."""
+    """Return the class with this full name, or else the only one with its last part.
+
+    The modules may differ, because the classes of a script are in ``__main__``.
+    """
     last = operator.rpartition(".")[2]
     if operator in _classes:
         return _classes[operator]
     candidates = [cls for cls in _classes.values() if cls.__name__ == last]
     if len(candidates) != 1:
-        known = f"there are {len(candidates)} classes {last} here" if candidates else "there is no such class here"
-        raise OpError(f"legacy.{last}", f"a node of a loaded graph is an instance of {operator}; {known}",
+        reason = f"there are {len(candidates)} classes {last} here" if candidates else "there is no such class here"
+        raise OpError(f"legacy.{last}", f"a node of a loaded graph is an instance of {operator}; {reason}",
                       "Import the module that defines it before you load the graph")
     return candidates[0]
 

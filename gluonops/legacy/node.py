@@ -21,9 +21,9 @@ MAX_SIZE = 2 ** 31 - 1   # MXNet's largest dimension
 
 
 def emit(instance: object, space: ModuleType, inputs: list, named: dict[str, str]) -> Array | list:
-    """``space.Custom`` of an instance; its inputs get a plain layout, as those of every CustomOp of gluonops.
+    """Call ``space.Custom`` for an instance, whose inputs get a plain layout like those of every CustomOp of gluonops.
 
-    ``named``: the ``name`` of the node, in a graph.
+    ``named`` has the ``name`` of the node in a graph, and is empty for NDArrays.
     """
     copies_inputs = nodes.needs_plain_layout(space, inputs)
     if copies_inputs:
@@ -42,10 +42,10 @@ def emit(instance: object, space: ModuleType, inputs: list, named: dict[str, str
 
 
 def _may_be_blocked(space: ModuleType, value: Array) -> bool:
-    """Whether a value may be in a layout of oneDNN's.
+    """Return whether a value may be in a layout of oneDNN.
 
-    A variable that a graph is bound with is not, and neither is a parameter. Their shapes may have to be inferred from
-    the operator's, which a copy in between would prevent. The inputs of a block may be.
+    The inputs of a block may be. A variable to which a graph is bound is not, and neither is a parameter. Their shapes
+    may have to be inferred from those of the operator, which a copy in between would prevent.
     """
     if space is mx.nd or value.get_children() is not None:
         return True
@@ -54,10 +54,10 @@ def _may_be_blocked(space: ModuleType, value: Array) -> bool:
 
 
 def names(instance: object, method: str) -> list[str]:
-    """What ``list_arguments`` or ``list_outputs`` of an instance returns, validated.
+    """Return what ``list_arguments`` or ``list_outputs`` of an instance returns, validated.
 
-    An OpError if it is not a list of names, or a name occurs twice: MXNet would confuse the two. There may be no input,
-    but there is an output.
+    Raise an OpError if it is not a list of names, or if a name occurs twice, because MXNet would confuse the two. An
+    operator may have no input, but it must have an output.
     """
     returned = getattr(instance, method)()
     valid = isinstance(returned, (list, tuple)) and all(isinstance(name, str) for name in returned)
@@ -83,9 +83,9 @@ class Operator(mx.operator.CustomOp):
         arrays = [*out_grad, *in_data, *out_data]
         ids, first, last = list(range(len(arrays))), len(out_grad), len(out_grad) + len(in_data)
         read = self.instance.declare_backward_dependency(ids[:first], ids[first:last], ids[last:])
-        known = [array if i in read else None for i, array in enumerate(arrays)]   # MXNet has freed the others
+        kept = [array if i in read else None for i, array in enumerate(arrays)]   # MXNet has freed the others
         self._run("backward", "in_grad", in_grad, req,
-                  out_grad=known[:first], in_data=known[first:last], out_data=known[last:])
+                  out_grad=kept[:first], in_data=kept[first:last], out_data=kept[last:])
 
     def _run(self, method: str, written: str, results: list, requests: list[str], **read: list) -> None:
         """Call a method of the instance, and write or add what it wrote to the results.
@@ -124,7 +124,7 @@ class Properties(mx.operator.CustomOpProp):
         self._error, self.where = None, f"legacy.{kwargs.get('operator', '?').rpartition('.')[2]}"
         try:
             self.instance = instances.find(kwargs.get("operator", "?"), kwargs.get("instance"), kwargs.get("given"))
-        except Exception as error:   # MXNet 1.9.1 crashes on an exception here: raise it from the next call instead
+        except Exception as error:   # MXNet 1.9.1 crashes on an exception here, so the next call raises it
             self._error = error
 
     def list_arguments(self) -> list[str]:
@@ -136,23 +136,23 @@ class Properties(mx.operator.CustomOpProp):
         return names(self.instance, "list_outputs")
 
     def infer_shape(self, in_shape: list) -> tuple[list, list, list]:
-        given = [list(shape) for shape in in_shape]
+        input_shapes = [list(shape) for shape in in_shape]
         outputs = len(names(self.instance, "list_outputs"))
-        lowest = min([1, *(size for shape in given for size in shape or [-1])])   # -1 is an unknown size
+        lowest = min([1, *(size for shape in input_shapes for size in shape or [-1])])   # -1 is an unknown size
         try:
-            answer = self.instance.infer_shape([list(shape) for shape in given])
+            answer = self.instance.infer_shape([list(shape) for shape in input_shapes])
         except Exception:
             if lowest >= 0:
                 raise
-            return given, [[]] * outputs, []   # an old infer_shape expects to know every size
+            return input_shapes, [[]] * outputs, []   # an old infer_shape expects to know every size
         try:
             inputs, results = ([self._sizes(shape, lowest) for shape in shapes] for shapes in answer)
         except OpError:
             raise
         except (TypeError, ValueError) as error:
             raise self._bad_shapes(answer, "") from error
-        if (len(inputs), len(results)) != (len(given), outputs):
-            raise self._bad_shapes(answer, f" of {len(given)} and {outputs} shapes")
+        if (len(inputs), len(results)) != (len(input_shapes), outputs):
+            raise self._bad_shapes(answer, f" of {len(input_shapes)} and {outputs} shapes")
         return inputs, results, []
 
     def _bad_shapes(self, answer: object, sizes: str) -> OpError:
@@ -170,9 +170,10 @@ class Properties(mx.operator.CustomOpProp):
         return [int(size) for size in shape]
 
     def infer_type(self, in_type: list) -> tuple[list, list, list]:
-        """All tensors have the first known type, and float32 if there is no input."""
-        known = next((np.dtype(dtype).type for dtype in in_type if dtype is not None), None if in_type else np.float32)
-        return [dtype or known for dtype in in_type], [known] * len(self.instance.list_outputs()), []
+        """Give all tensors the first known type, or float32 if there is no input."""
+        default = None if in_type else np.float32
+        first = next((np.dtype(dtype).type for dtype in in_type if dtype is not None), default)
+        return [dtype or first for dtype in in_type], [first] * len(self.instance.list_outputs()), []
 
     def declare_backward_dependency(self, out_grad: list, in_data: list, out_data: list) -> list:
         return self.instance.declare_backward_dependency(list(out_grad), list(in_data), list(out_data))

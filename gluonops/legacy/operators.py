@@ -15,7 +15,7 @@ INSTEAD = ("an operator of gluonops.ops where there is one, or mx.operator.Custo
 
 
 class PythonOp:
-    """The base of NumpyOp and NDArrayOp. Override the methods that you need.
+    """The base class of NumpyOp and NDArrayOp. A subclass overrides the methods that it needs.
 
     ``infer_shape``, ``list_arguments`` and ``list_outputs`` default to one input, ``data``, and one output of its
     shape. Elements that ``forward`` or ``backward`` does not write are 0. The requests (write, add, null) are handled
@@ -51,9 +51,10 @@ class PythonOp:
         - ``name``: name of the node.
         - ``attr``: its attributes, such as ``{"ctx_group": "stage1"}``.
 
-        The result is of the inputs' kind; for several outputs a grouped Symbol, or a list of NDArrays. An operator
-        without inputs, whose ``list_arguments`` returns ``[]``, gives a Symbol, as before. Raises OpError: an input is
-        unknown, given twice or missing, or is neither; or Symbols and NDArrays are mixed.
+        The result is a Symbol or an NDArray, like the inputs. Several outputs are a grouped Symbol, or a list of
+        NDArrays. An operator without inputs, whose ``list_arguments`` returns ``[]``, gives a Symbol, as before. Raise
+        an OpError if an input is unknown, given twice, missing, or of another kind, or if Symbols and NDArrays are
+        mixed.
         """
         name, attr = kwargs.pop("name", None), kwargs.pop("attr", None) or {}
         inputs = self._inputs(args, kwargs)
@@ -65,7 +66,7 @@ class PythonOp:
             return node.emit(self, mx.sym, symbols, {"name": name})
 
     def get_symbol(self, *args, **kwargs) -> mx.sym.Symbol | mx.nd.NDArray | list:
-        """The same as calling the instance."""
+        """Return the same as calling the instance."""
         return self(*args, **kwargs)
 
     def _inputs(self, args: tuple, kwargs: dict) -> dict[str, Array | None]:
@@ -86,15 +87,15 @@ class PythonOp:
         return OpError(f"legacy.{type(self).__name__}", what, remedy)
 
     def list_arguments(self) -> list[str]:
-        """Names of the inputs, a list of str."""
+        """Return the names of the inputs, a list of str."""
         return ["data"]
 
     def list_outputs(self) -> list[str]:
-        """Names of the outputs, a list of str."""
+        """Return the names of the outputs, a list of str."""
         return ["output"]
 
     def infer_shape(self, in_shape: list[list[int]]) -> tuple:
-        """Shapes of every input and output.
+        """Return the shapes of every input and output.
 
         Parameters
         ----------
@@ -109,11 +110,11 @@ class PythonOp:
         return in_shape, [in_shape[0]]
 
     def need_top_grad(self) -> bool:
-        """Whether ``backward`` reads ``out_grad``."""
+        """Return whether ``backward`` reads ``out_grad``."""
         return self.need_top_grad_
 
     def declare_backward_dependency(self, out_grad: list[int], in_data: list[int], out_data: list[int]) -> list[int]:
-        """The ids of the tensors that ``backward`` reads; the others are freed after ``forward``."""
+        """Return the ids of the tensors that ``backward`` reads. MXNet frees the others after ``forward``."""
         return [*(out_grad if self.need_top_grad() else []), *in_data, *out_data]
 
     def forward(self, in_data: list, out_data: list) -> None:

@@ -15,7 +15,7 @@ INSTEAD = "mx.rtc.CudaModule, or an operator's folder of your own (docs/new_op.m
 
 
 class Rtc:
-    """A CUDA kernel, compiled when it is made, with the interface of ``mx.rtc(name, inputs, outputs, body)``.
+    """A CUDA kernel with the interface of ``mx.rtc(name, inputs, outputs, body)``. The constructor compiles it.
 
     The body sees a pointer for every array, ``const`` for inputs, and for an array ``x`` the constants ``x_ndim`` and
     ``x_dims[]``, its shape. If arrays of other shapes or dtypes are pushed, the kernel is compiled for these, once.
@@ -27,7 +27,7 @@ class Rtc:
     name : str
         Name of the kernel.
     inputs, outputs : list of (str, NDArray)
-        The arrays that the kernel reads and writes; on one GPU.
+        The arrays that the kernel reads and writes. All of them are on one GPU.
     kernel : str
         The body, without its braces.
 
@@ -62,14 +62,14 @@ class Rtc:
         Parameters
         ----------
         ins, outs : list of NDArray
-            In the order of ``inputs`` and ``outputs``.
+            The arrays, in the order of ``inputs`` and ``outputs``.
         grid_dims, block_dims : tuple of int
             Three sizes each: of the grid in blocks, and of a block in threads, at most 1,024 of them.
 
         Raises
         ------
         OpError
-            The numbers of arrays or sizes do not fit, or as for the constructor.
+            The number of arrays or of sizes is wrong, or the kernel does not compile for these arrays.
         """
         ins, outs, grid_dims, block_dims = list(ins), list(outs), tuple(grid_dims), tuple(block_dims)
         if (len(ins), len(outs)) != (len(self.inputs), len(self.outputs)):
@@ -88,12 +88,12 @@ class Rtc:
             kernel.launch(ins + outs, outs[0].context, grid_dims, block_dims)
 
     def _compiled(self, ins: list[mx.nd.NDArray], outs: list[mx.nd.NDArray]) -> mx.rtc.CudaKernel:
-        """The kernel for arrays of these shapes and types."""
+        """Return the kernel for arrays of these shapes and types."""
         arguments = []
         for name, array in zip(self.inputs + self.outputs, ins + outs):
             if not isinstance(array, mx.nd.NDArray) or not rtc.usable(array.context):
-                found = f"on {array.context}" if isinstance(array, mx.nd.NDArray) else f"a {type(array).__name__}"
-                raise OpError(self.where, f"{name} is {found}; a CUDA kernel runs on NVIDIA GPUs only",
+                place = f"on {array.context}" if isinstance(array, mx.nd.NDArray) else f"a {type(array).__name__}"
+                raise OpError(self.where, f"{name} is {place}; a CUDA kernel runs on NVIDIA GPUs only",
                               "Make it on one, with ctx=mx.gpu(), or use gluonops.ops, whose operators run anywhere")
             c_type = rtc.C_TYPES.get(array.dtype.__name__)
             if c_type is None:
@@ -105,7 +105,10 @@ class Rtc:
 
 
 def sources(name: str, arguments: tuple, body: str) -> dict[str, str]:
-    """The parts of a kernel's source in order: file -> text. ``arguments`` has (declaration, array's name, shape)."""
+    """Return the parts of a kernel's source in order: the text of each file by its name.
+
+    ``arguments`` has the declaration, the name and the shape of each array.
+    """
     signature = ", ".join(declaration for declaration, _, _ in arguments)
     constants = [f"const int {array}_ndim = {len(shape)}; const int {array}_dims[] = {{{', '.join(map(str, shape))}}};"
                  for _, array, shape in arguments]

@@ -16,5 +16,6 @@ from ..ops.softmax_focal_loss.block import SoftmaxFocalLoss as SoftmaxFocalLoss
 from ..ops.yolo_loss.block import YOLOLoss as YOLOLoss
 from .focal import FocalLoss as FocalLoss
 
-# For `import *`. Type checkers follow the imports: a computed `__all__` would be an empty one to them.
+# The list is for `import *`. It is not assigned to a plain `__all__`, because type checkers, which follow the imports
+# above, would take a computed one for an empty list.
 globals()["__all__"] = sorted(name for name, value in list(globals().items()) if isinstance(value, type))

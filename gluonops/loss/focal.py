@@ -1,4 +1,4 @@
-"""The loss ``gluonops.loss.FocalLoss``: gluoncv's arguments for the operator ``sigmoid_focal_loss``."""
+"""The loss ``gluonops.loss.FocalLoss``, which has gluoncv's arguments for the operator ``sigmoid_focal_loss``."""
 from __future__ import annotations
 
 from mxnet.gluon.loss import Loss, _apply_weighting
@@ -33,7 +33,7 @@ class FocalLoss(Printed, EitherModeBlock, Loss):
     axis : int, default -1
         Axis of the classes.
     alpha : float or None, default 0.25
-        Weight of the positives, from 0 to 1. Negatives have the weight 1 - alpha. None: no weights.
+        Weight of the positives, from 0 to 1. Negatives have the weight 1 - alpha. With None nothing is weighted.
     gamma : float, default 2
         Exponent, at least 0. 0 is the plain cross-entropy. A higher value gives less weight to easy examples.
     sparse_label : bool, default True
@@ -45,7 +45,7 @@ class FocalLoss(Printed, EitherModeBlock, Loss):
     weight : float, optional
         Factor of the loss.
     eps : float, default 1e-12
-        Lower bound of a probability and of 1 less it, above 0. Used with `from_logits`.
+        Lower bound, above 0, of a probability p and of 1 - p. It is used with `from_logits` only.
     size_average : bool, default True
         Whether the loss of a sample is the mean of its terms, or their sum.
 
@@ -54,7 +54,7 @@ class FocalLoss(Printed, EitherModeBlock, Loss):
         - **label**: class indices, with the shape of `pred` without `axis` or with size 1 there; any float or integer
           dtype. With ``sparse_label=False`` the shape and dtype of `pred`. An index that is not a class, such as -1,
           means background: every class is a negative.
-        - **sample_weight**: optional; broadcasts against `pred`.
+        - **sample_weight**: optional; it must broadcast against `pred`.
 
     Outputs:
         - **loss**: (batch_size,), the dtype of `pred`.
@@ -98,12 +98,12 @@ class FocalLoss(Printed, EitherModeBlock, Loss):
         return reduce(terms, axis=self._batch_axis, exclude=True)
 
     def _logits(self, F, probability):
-        """What the sigmoid makes the probabilities of."""
+        """Return the logits whose sigmoid gives these probabilities."""
         eps = self._options["eps"]
         return F.log(F.maximum(probability, eps)) - F.log(F.maximum(1 - probability, eps))
 
     def _onehot(self, F, pred, label):
-        """1 at the label's class and 0 elsewhere, in the shape and dtype of `pred`, which has the number of classes."""
+        """Return 1 at the label's class and 0 elsewhere, in the shape and the dtype of `pred`."""
         pred = F.BlockGrad(pred)
         axis = self._options["axis"]
         label = F.reshape_like(label, F.slice_axis(pred, axis=axis, begin=0, end=1))

@@ -36,7 +36,7 @@ MXNET = HERE / "mxnet"        # the ABI of libmxnet
 PATCHES = HERE / "patches"    # what replaces a part of MXNet
 COMPILERS = ("g++", "clang++", "c++")
 
-# No -ffast-math, which does not honour NaN. With -O2 some kernels take 1.2 to 2.5 times as long.
+# There is no -ffast-math, because it does not honour NaN. With -O2 some kernels take 1.2 to 2.5 times as long.
 FLAGS = ["-std=c++17", "-O3", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-Wall", "-Wextra", "-Wno-psabi",
          "-Wno-unused-parameter", "-Wno-ignored-attributes", "-Wno-maybe-uninitialized", "-Wno-uninitialized",
          "-Wno-unknown-warning-option"]   # the last for clang, which lacks some of the others
@@ -54,16 +54,16 @@ SEPARATE_ROUNDING = ["-ffp-contract=off"]
 # GCC 14 leaves a product out of a loop's sum where it thinks that a chain of sums is slower fused, which depends on the
 # code around: a column's bits would depend on its neighbours. Clang has no such option.
 FUSED_CHAINS = ["--param=avoid-fma-max-bits=0"]
-SMALL = ["-O1"]   # speed does not matter there
-# gcov needs them. The kernels run in several threads. -fexpensive-optimizations fuses products and sums, as -O3
-# does; without it last digits differ.
+SMALL = ["-O1"]   # for files whose speed does not matter
+# gcov needs these options. The counts are atomic because kernels run in several threads. -fexpensive-optimizations
+# fuses products and sums, as -O3 does. Without it the last digits of results differ.
 COVERAGE = ["-O1", "-fexpensive-optimizations", "--coverage", "-DGLUONOPS_COVERAGE", "-fprofile-update=atomic"]
 # Both sanitizers end the process where they see something. The check of virtual tables would need those of MXNet.
 SANITIZE = ["-O1", "-g1", "-fsanitize=address,undefined", "-fno-sanitize=vptr", "-fno-sanitize-recover=all"]
 AVX2 = ["-mavx2", "-mfma", "-mf16c", "-mbmi", "-mbmi2"]
-# x86-64 has them. On Arm the base code has the processor's vectors already.
-# With AVX-512, operators have kernels for float32, and for other types where their contract says so: most gain little
-# from it, and take the kernels for AVX2.
+# The instruction sets of x86-64 besides the base. On Arm the base code has the processor's vectors already.
+# For AVX-512, operators have kernels for float32, and for other types where their contract says so. All other types
+# gain little from it, and take the kernels for AVX2.
 ISAS = {"avx2": AVX2, "avx512": [*AVX2, *[f"-mavx512{part}" for part in ("f", "bw", "cd", "dq", "vl")],
                                  "-DGLUONOPS_AVX512"]}
 
@@ -129,9 +129,9 @@ def build(library: str | os.PathLike = LIBRARY, mxnet: str | os.PathLike | None 
 
 
 def digest_of_build(compiler: list[str], commands: list[list[str]], generated: pathlib.Path) -> bytes:
-    """A digest of all that decides what the library will be: the compiler, its options and every source.
+    """Return a digest of all that decides what the library will be: the compiler, its options and every source.
 
-    Folders do not count: the same sources lie in others for each installation.
+    The folders do not count, because the same sources lie in different folders in each installation.
     """
     digest = hashlib.sha256()
     for question in ("--version", "-dumpmachine"):
@@ -146,14 +146,14 @@ def digest_of_build(compiler: list[str], commands: list[list[str]], generated: p
 
 
 def _without_folder(word: str) -> str:
-    """A word of a command: of the path of a file its name, and of that of a folder nothing."""
+    """Return a word of a command. The path of a file becomes its name, and the path of a folder becomes empty."""
     if not os.path.isabs(word):
         return word
     return os.path.basename(word) if os.path.splitext(word)[1] else ""
 
 
 def compiles_for_this_machine(compiler: list[str]) -> bool:
-    """Whether a compiler makes programs for this kind of processor, as a cross compiler does not."""
+    """Return whether a compiler makes programs for this kind of processor, as a cross compiler does not."""
     done = subprocess.run([*compiler, "-dumpmachine"], capture_output=True, text=True, check=False)
     return done.stdout.partition("-")[0] == platform.machine()
 
@@ -172,7 +172,7 @@ def copy(library: str | os.PathLike, target: str | os.PathLike) -> None:
 
 
 def _objects_folder(coverage: str | os.PathLike | None) -> contextlib.AbstractContextManager[str]:
-    """The folder of the object files. gcov needs what lies beside them later; otherwise they are temporary."""
+    """Return the folder of the object files, which is temporary unless gcov needs the files beside them later."""
     if coverage is None:
         return tempfile.TemporaryDirectory(prefix="gluonops-")
     os.makedirs(coverage, exist_ok=True)
@@ -234,7 +234,10 @@ class _Screen:
 
 @contextlib.contextmanager
 def _screen() -> Iterator[_Screen]:
-    """The terminal, even where pip keeps the output for itself. Without one, stderr, which `pip install -v` shows."""
+    """Open the terminal, which works even where pip keeps the output for itself.
+
+    Where there is no terminal, the lines go to stderr, which `pip install -v` shows.
+    """
     try:
         terminal = open("/dev/tty", "w", encoding="utf-8")
     except OSError:
@@ -257,18 +260,18 @@ def _link(compiler: list[str], library: pathlib.Path, objects: list[pathlib.Path
 
 
 def write_sources(generated: str | os.PathLike = GENERATED, operators: list[str] | None = None) -> list[pathlib.Path]:
-    """Write the C++ that follows from the contracts; returns the files with the kernels."""
+    """Write the C++ that follows from the contracts, and return the files with the kernels."""
     return runpy.run_path(str(HERE / "generate.py"))["generate"](generated, names=operators)
 
 
 def includes(source: pathlib.Path) -> list[str]:
-    """The options for the folders with a source's headers: the parent of ``generated``, and the package."""
+    """Return the options for the folders with a source's headers: the parent of ``generated``, and the package."""
     return [option for folder in (source.parent.parent, PACKAGE) for option in ("-I", str(folder))]
 
 
 def compilations(compiler: list[str], mxnet: pathlib.Path, folder: pathlib.Path,
                  sources: list[pathlib.Path], extra: list[str]) -> Iterator[tuple[list[str], pathlib.Path]]:
-    """(command, object file) for every translation unit. ``extra`` are options after the usual ones."""
+    """Yield the command and the object file of every translation unit. ``extra`` are options after the usual ones."""
     include = ["-I", str(mxnet / "include")]
     fused = FUSED_CHAINS if supports(compiler, ["-Werror", *FUSED_CHAINS]) else []
     common = [*compiler, *FLAGS, *fused, "-include", str(MXNET / "old_systems.h"), *extra, *THREADS]
@@ -289,7 +292,7 @@ def compilations(compiler: list[str], mxnet: pathlib.Path, folder: pathlib.Path,
     yield unit(HERE / "place.cc", exact)
     for source in (MXNET / "runtime.cc", MXNET / "old_systems.cc", HERE / "pool.cc", PATCHES / "blocks.cc"):
         yield unit(source, hidden)
-    # It calls what takes the time.
+    # It only calls the code that takes the time, so it need not be optimized.
     yield unit(MXNET / "inside.cc", [*hidden, *MXNET_CXX, "-isystem", str(mxnet / "include"), *SMALL])
     yield unit(sources[0].with_name("operators.cc"), [*exact, *SMALL, *include, *includes(sources[0])])
     for isa, flags in isas.items():
@@ -298,7 +301,7 @@ def compilations(compiler: list[str], mxnet: pathlib.Path, folder: pathlib.Path,
 
 
 def versions(mxnet: pathlib.Path) -> list[str]:
-    """The options that store the versions of gluonops and MXNet in the library."""
+    """Return the options that store the versions of gluonops and MXNet in the library."""
     ours = runpy.run_path(str(PACKAGE / "version.py"))["__version__"]
     theirs = mxnet_version(mxnet)
     major, minor, patch = (int(part) for part in re.match(r"(\d+)\.(\d+)\.(\d+)", theirs).groups())
@@ -307,7 +310,11 @@ def versions(mxnet: pathlib.Path) -> list[str]:
 
 
 def find_compiler() -> list[str]:
-    """The command of the C++ compiler: the environment variable CXX, or the first of COMPILERS that is installed."""
+    """Return the command of the C++ compiler.
+
+    It is the environment variable CXX, or else the first of COMPILERS that is installed. Raise a BuildError if there is
+    none.
+    """
     if os.environ.get("CXX"):
         command = shlex.split(os.environ["CXX"])
         if not shutil.which(command[0]):
@@ -322,7 +329,7 @@ def find_compiler() -> list[str]:
 
 
 def find_mxnet(folder: str | os.PathLike | None = None) -> pathlib.Path:
-    """The folder of MXNet, with lib_api.h and lib_api.cc inside."""
+    """Return the folder of MXNet, with lib_api.h and lib_api.cc inside."""
     if folder is None:
         spec = importlib.util.find_spec("mxnet")
         if spec is None or not spec.origin:
@@ -337,12 +344,12 @@ def find_mxnet(folder: str | os.PathLike | None = None) -> pathlib.Path:
 
 
 def mxnet_version(folder: pathlib.Path) -> str:
-    """The version of the MXNet in a folder, without importing it."""
+    """Return the version of the MXNet in a folder, without importing it."""
     return re.search(r'^__version__ = "(.+)"$', (folder / "libinfo.py").read_text(encoding="utf-8"), re.M).group(1)
 
 
 def supports(compiler: list[str], flags: list[str]) -> bool:
-    """Whether the compiler accepts these flags and can link a program with them."""
+    """Return whether the compiler accepts these flags and can link a program with them."""
     with tempfile.TemporaryDirectory(prefix="gluonops-") as folder:
         command = [*compiler, *flags, "-x", "c++", "-", "-o", str(pathlib.Path(folder) / "probe")]
         program = "int main() { return 0; }"
@@ -351,7 +358,7 @@ def supports(compiler: list[str], flags: list[str]) -> bool:
 
 
 def processors() -> int:
-    """The number of processors that this process may use."""
+    """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

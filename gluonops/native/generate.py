@@ -3,8 +3,8 @@
 From ``ops/<op>/contract.py`` follow, in ``<op>.h``, the struct of the attributes and the record of a kernel's
 arguments; in ``<op>.cc``, the dispatch over dtypes and instruction sets, and the kernels where the contract names
 them; and in ``operators.cc``, the one file that includes lib_api.h, parsing, types, shapes, error conditions, checks of
-values and registration. A file ``kernels<i>.cc`` has the constants of several operators, and includes their ``.cc``:
-reading the headers takes as long as a small operator. A ``kernel.cc`` has the kernels::
+values and registration. A file ``kernels<i>.cc`` has the constants of several operators, and includes their ``.cc``,
+because the compiler needs as long for the headers as for a small operator. A ``kernel.cc`` has the kernels::
 
     namespace GLUONOPS_ISA { template <typename T> void forward(const XArgs<T> &args); }   // and backward
 
@@ -14,8 +14,8 @@ and, if a derived number is not an expression, outside of that namespace ::
 
 Beside it, ``record.inl`` has the structs, if any, that the contract names as types of memory or of derived numbers.
 
-Contracts are read without importing gluonops, which needs MXNet. They need Python only. ``setup.py`` and ``python -m
-gluonops.native.build`` run this file. The folder ``writing`` has what writes one operator.
+Contracts are read without importing gluonops, which needs MXNet. They only need Python. ``setup.py`` and ``python -m
+gluonops.native.build`` run this file. The modules in the folder ``writing`` write one operator.
 """
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def generate(folder: str | os.PathLike, package: pathlib.Path = PACKAGE,
     folders = {op.name: package / "ops" / op.name for op in operators}
     operators = [op for op in operators if (op.kernels or (folders[op.name] / "kernel.cc").is_file())
                  and (names is None or op.name in names)]
-    texts = {"operators.cc": registrations({op.name: writing.Registration(op).lines() for op in operators})}
+    texts = {"operators.cc": registrations({op.name: writing.OperatorTable(op).lines() for op in operators})}
     for op in operators:
         made = writing.Kernels(op, has_structs=(folders[op.name] / "record.inl").is_file())
         texts.update({f"{op.name}.h": made.header(), f"{op.name}.cc": made.source()})
@@ -76,7 +76,7 @@ def generate(folder: str | os.PathLike, package: pathlib.Path = PACKAGE,
 
 
 def family_of(op: Any, folder: pathlib.Path) -> str | None:
-    """The folder of the family whose functions an operator's kernels call."""
+    """Return the folder of the family whose functions an operator's kernels call."""
     if op.kernels:
         return op.kernels.family
     included = re.search(r'#include "\.\./(_\w+)/(?!labels)', (folder / "kernel.cc").read_text(encoding="utf-8"))
@@ -84,15 +84,15 @@ def family_of(op: Any, folder: pathlib.Path) -> str | None:
 
 
 def families(operators: dict[str, str | None]) -> list[list[str]]:
-    """The operators of each unit: those that share a folder of kernels, which the compiler then reads once."""
-    found = {}
+    """Return the operators of each unit. They share a folder of kernels, which the compiler then reads only once."""
+    groups = {}
     for name, family in operators.items():
-        found.setdefault(family, []).append(name)
-    return sorted(found.values(), key=len, reverse=True)   # the longest compilation first
+        groups.setdefault(family, []).append(name)
+    return sorted(groups.values(), key=len, reverse=True)   # the longest compilation first
 
 
 def registrations(operators: dict[str, list[str]]) -> str:
-    """The text of ``operators.cc``, from the lines of each operator."""
+    """Return the text of ``operators.cc``, from the lines of each operator."""
     return "\n".join([
         "// Written from the contracts by gluonops/native/generate.py: edit those.",
         '#include "native/mxnet/operator.cc"',
@@ -103,7 +103,7 @@ def registrations(operators: dict[str, list[str]]) -> str:
 
 
 def read(package: pathlib.Path = PACKAGE) -> tuple[list[Any], types.ModuleType]:
-    """The contract of every operator below ``package``, sorted by name; and the module that writes their C++."""
+    """Return the contracts of all operators below ``package``, sorted by name, and the module that writes their C++."""
     with _bare_packages(package):
         names = sorted(path.parent.name for path in (package / "ops").glob("[!_]*/contract.py"))
         operators = [importlib.import_module(f"{ROOT}.ops.{name}.contract").OP for name in names]

@@ -8,22 +8,23 @@
 #endif
 
 #define GLUONOPS_INLINE inline __attribute__((always_inline))
-// What is a call on x86-64, where it is for old processors or for rare types: in place it would be half of the library.
+// Marks functions that stay calls on x86-64 because they serve old processors or rare types. Expanded in place they
+// would be half of the library.
 #if defined(__x86_64__)
 #define GLUONOPS_OUTLINE inline __attribute__((noinline))
 #else
 #define GLUONOPS_OUTLINE GLUONOPS_INLINE
 #endif
 #define GLUONOPS_LAMBDA __attribute__((always_inline))
-// It is for functions that Python calls by their names. All others are hidden in the library.
+// Marks the functions that Python calls by their names. All others are hidden in the library.
 #define GLUONOPS_PUBLIC extern "C" __attribute__((visibility("default")))
 
 namespace gluonops {
 
 enum Isa { BASE, AVX2, AVX512 };
 
-// The best of this processor, or what the environment variable GLUONOPS_NATIVE_TARGET (base, avx2, avx512) limits
-// it to. Asked once.
+// Returns the best instruction set of this processor, or the one to which the environment variable
+// GLUONOPS_NATIVE_TARGET (base, avx2, avx512) limits it. It is determined once.
 Isa isa();
 
 // Declares functions that every instruction set has; and calls the best one.

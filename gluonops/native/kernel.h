@@ -37,7 +37,7 @@ const int64_t STREAMING_MIN_BYTES = 24 << 20;
 
 namespace GLUONOPS_ISA {
 
-// Whether a result of so many elements is written with streaming stores. Kernels have them in float32 alone.
+// Returns whether a result of so many elements is written with streaming stores, which kernels have in float32 only.
 template <typename T>
 GLUONOPS_INLINE bool streams(int64_t elements, int64_t least_bytes = STREAMING_MIN_BYTES)
 {
@@ -57,7 +57,7 @@ GLUONOPS_INLINE double value_at(const AnyArray &array, int64_t i)
     }
 }
 
-// memcpy, with streaming stores if `streaming`, except for a few bytes.
+// Copies as memcpy does. With `streaming` all but a few bytes are written with streaming stores.
 GLUONOPS_INLINE void copy_bytes(char *to, const char *from, int64_t bytes, bool streaming)
 {
 #if defined(__x86_64__)

@@ -10,7 +10,7 @@
 
 namespace gluonops::GLUONOPS_ISA {
 
-// Whoever is free takes the next chunk. So a thread that another process interrupts holds up one chunk, not its share.
+// A thread that is free takes the next chunk. So a thread that another process interrupts only holds up one chunk.
 const int64_t CHUNKS_PER_THREAD = 4;
 
 // Calls body(begin, end) for ranges that together are 0 to `items`, on several threads if it pays. An item touches

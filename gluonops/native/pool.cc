@@ -184,8 +184,8 @@ private:
     [[noreturn]] void help(bool is_first)
     {
         for (;;) {
-            const uint64_t seen = calls_.load();
-            const auto is_wanted = [&] { return gate_.is_open() || (is_first && calls_.load() != seen); };
+            const uint64_t calls_before = calls_.load();
+            const auto is_wanted = [&] { return gate_.is_open() || (is_first && calls_.load() != calls_before); };
             const bool is_needed = spin_until([&] { return is_wanted() || is_beside_caller(); }, HELPER_SPIN);
             if (is_beside_caller())
                 leave_caller();
@@ -196,7 +196,7 @@ private:
         }
     }
 
-    // Whether the calling helper has the processor on which the last loop began.
+    // Returns whether the calling helper has the processor on which the last loop began.
     bool is_beside_caller() const
     {
         const int own = sched_getcpu();
@@ -263,7 +263,7 @@ private:
     std::atomic<bool> caller_sleeps_{false};
 };
 
-// Never destroyed: its threads run until the process ends.
+// The pool is never destroyed, because its threads run until the process ends.
 Pool &pool()
 {
     static Pool *const only = new Pool;
@@ -278,8 +278,8 @@ struct Watch {
     Watch() { pthread_atfork(nullptr, nullptr, [] { in_child = true; }); }
 } watch;
 
-// What the user allows, else one for each processor that this process may use. MXNet's own rule is half of them, on the
-// assumption that two share a core.
+// Returns the number of threads that the user allows, or else one for each processor that this process may use. MXNet
+// itself takes half of the processors, because it assumes that two share a core.
 int default_threads()
 {
     static const char *const limits[] = {"OMP_NUM_THREADS", "MXNET_OMP_MAX_THREADS"};

@@ -16,11 +16,12 @@ struct Loop {
     int64_t chunks;
 };
 
-// How many threads `items` items are worth that touch `bytes` bytes each, the caller included. 1 inside a loop that
-// the pool runs, and in a child process after fork(): its parent's threads are gone.
+// Returns how many threads pay for `items` items that touch `bytes` bytes each, the caller included. It is 1 inside a
+// loop that the pool runs, and in a child process after fork(), which does not have the threads of its parent.
 int team_size(int64_t items, int64_t bytes);
 
-// While one lives, small loops of its thread leave the helpers asleep: no thread of MXNet's engine waits for them.
+// While such an object lives, small loops of its thread leave the helpers asleep, because no thread of MXNet's engine
+// waits for them.
 class DirectCall {
  public:
     DirectCall();
@@ -31,7 +32,7 @@ class DirectCall {
 // Runs the loop in the calling thread and in up to `threads - 1` helpers. Returns when all items are computed.
 void run_loop(const Loop &loop, int threads);
 
-// How many threads a loop may have, the caller included.
+// Returns how many threads a loop may have, the caller included.
 int most_threads();
 
 }  // namespace gluonops

@@ -12,7 +12,7 @@ namespace gluonops {
 
 template <> struct Accumulator<Half> { typedef float type; };
 
-// Texts that C++ and CUDA share call it; CUDA's is faster than a division of 64 bits.
+// Texts that C++ and CUDA share call this function. In CUDA it is faster than a division of 64 bits.
 GLUONOPS_INLINE int64_t quotient(int64_t a, int64_t b) { return a / b; }
 
 // An array whose type is known at run time only.

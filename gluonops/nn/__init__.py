@@ -25,6 +25,7 @@ from .replacing import replace as replace
 from .spp import SPP as SPP
 from .squeeze_excite import SqueezeExcite as SqueezeExcite
 
-# For `import *`. Type checkers follow the imports: a computed `__all__` would be an empty one to them.
+# The list is for `import *`. It is not assigned to a plain `__all__`, because type checkers, which follow the imports
+# above, would take a computed one for an empty list.
 globals()["__all__"] = sorted(name for name, value in list(globals().items())
                               if isinstance(value, type) or value in (for_numpy, replace))

@@ -24,7 +24,7 @@ class ArcFaceHead(Printed, EitherModeBlock):
     """The loss of embeddings: their cosines with a learned centre of each class, and a margin softmax.
 
     Embeddings and centres are divided by their lengths. The product is MXNet's FullyConnected. The defaults are those
-    of ArcFace; `m2=0, m3=0.35` is CosFace. Put this layer behind a net for training, and leave it away afterwards:
+    of ArcFace; `m2=0, m3=0.35` is CosFace. Put this layer behind a net for training, and leave it out afterwards, when
     embeddings are compared by their cosines. See :func:`gluonops.ops.margin_softmax_cross_entropy`.
 
     With `sample_rate` below 1, a batch is compared with its own classes and with others that are drawn at random,
@@ -97,12 +97,17 @@ class ArcFaceHead(Printed, EitherModeBlock):
         return self._sampled < self._classes
 
     def cosines(self, data: NDArray) -> NDArray:
-        """The cosines of embeddings with the centres of all classes, (batch, classes): the largest is the prediction.
+        """Return the cosines of embeddings with the centres of all classes, of which the largest is the prediction.
 
         Parameters
         ----------
         data : NDArray
-            Embeddings, (batch, features).
+            Embeddings, (batch, features), in float16, float32 or float64.
+
+        Returns
+        -------
+        NDArray
+            (batch, classes), in the dtype of ``data``.
         """
         legacy, weight = numpy_mode.to_legacy([data, self.weight.data(data.context)])
         cosines = _cosines(mx.nd, legacy, weight, self._classes)
@@ -136,7 +141,7 @@ class ArcFaceHead(Printed, EitherModeBlock):
         return _margin_softmax_cross_entropy(cosines, label, ignore_label=ignore_label, **self._margins)
 
     def _sample(self, F, weight, label):
-        """The weight's sampled rows, the labels as their numbers, and the label to ignore among these."""
+        """Return the sampled rows of the weight, the labels as numbers of these rows, and the label to ignore."""
         labels = exact(F, label)
         ignored = ignored_mask(labels, self._ignore_label)
         is_class = (labels >= 0) * (labels < self._classes) * (F.floor(labels) == labels)
@@ -156,7 +161,7 @@ class ArcFaceHead(Printed, EitherModeBlock):
         return rows, F.BlockGrad(label), None if ignored is None else self._classes
 
     def _choose(self, F, of_rows):
-        """The sampled classes, sorted: the batch's own, and others at random."""
+        """Return the sampled classes, sorted. They are those of the batch, and others that are drawn at random."""
         is_own = F.scatter_nd(F.ones_like(of_rows), F.expand_dims(of_rows, axis=0), shape=(self._classes,))
         is_own = F.cast(is_own, dtype="float32")
         ranks = F.random.uniform_like(is_own) + 2 * is_own
@@ -164,5 +169,5 @@ class ArcFaceHead(Printed, EitherModeBlock):
 
 
 def _cosines(F, data, weight, count):
-    """The cosines of embeddings with `count` centres."""
+    """Return the cosines of embeddings with `count` centres."""
     return F.FullyConnected(F.L2Normalization(data), F.L2Normalization(weight), no_bias=True, num_hidden=count)

@@ -13,8 +13,8 @@ OPTIONS = {"channels": Int(1), "filter_size": Int(2), "stride": Int(1)}
 class BlurPool(Printed, EitherModeBlock):
     """Downsampling after a binomial filter, so that the result changes little if the input is shifted by a pixel.
 
-    A max pooling of stride 2 becomes a max pooling of stride 1 and this layer; a convolution of stride 2 becomes one of
-    stride 1, its activation, and this layer. The border is reflected.
+    To use it, replace a max pooling of stride 2 by a max pooling of stride 1 and this layer, and a convolution of
+    stride 2 by one of stride 1, its activation, and this layer. The border is reflected.
 
     Parameters
     ----------

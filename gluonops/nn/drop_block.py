@@ -12,8 +12,8 @@ class DropBlock(Printed, EitherModeBlock):
     """Dropout of square blocks of a feature map, in each channel. At inference it does nothing.
 
     Every pixel is the centre of a dropped block with the same probability, chosen so that an element is dropped with
-    ``drop_prob``. Blocks at the border are cut; in the paper there are none, and the size of the map corrects the
-    probability for that. What is kept is divided by its share of the batch, as in the paper.
+    ``drop_prob``. Blocks at the border are cut off. The paper has no blocks there, and corrects the probability by the
+    size of the map. The elements that are kept are divided by their share of the batch, as in the paper.
 
     Parameters
     ----------

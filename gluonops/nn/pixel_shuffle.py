@@ -9,7 +9,7 @@ OPTIONS = {"factor": Int(1)}
 
 
 class PixelShuffle(Printed, EitherModeBlock):
-    """Channels become blocks of ``factor`` x ``factor`` pixels, in the order of PyTorch's ``PixelShuffle``.
+    """Turn channels into blocks of ``factor`` x ``factor`` pixels, in the order of PyTorch's ``PixelShuffle``.
 
     It is :func:`gluonops.ops.reorg` in the mode ``CRD``, reversed.
 
@@ -43,7 +43,7 @@ class PixelShuffle(Printed, EitherModeBlock):
 
 
 class PixelUnshuffle(PixelShuffle):
-    """Blocks of ``factor`` x ``factor`` pixels become channels: the inverse of :class:`PixelShuffle`.
+    """Turn blocks of ``factor`` x ``factor`` pixels into channels: the inverse of :class:`PixelShuffle`.
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ def replace(net: Block, kind: type | tuple[type, ...], make: Callable[[Block], B
     Parameters
     ----------
     net : Block
-        Initialized or not, hybridized or not. It is traced again if it is called after this.
+        The net. It need not be initialized, and may be hybridized: it is traced again at its next call.
     kind : type or tuple of type
         The class of the layers, such as ``mxnet.gluon.nn.Activation``.
     make : callable
@@ -38,8 +38,8 @@ def replace(net: Block, kind: type | tuple[type, ...], make: Callable[[Block], B
     Raises
     ------
     OpError
-        The net has no such layer or is one itself, or what ``make`` returns cannot be in its place. Then the net is as
-        before.
+        The net has no such layer or is one itself, or what ``make`` returns cannot stand in its place. The net is
+        unchanged then.
 
     Examples
     --------
@@ -53,21 +53,21 @@ def replace(net: Block, kind: type | tuple[type, ...], make: Callable[[Block], B
     if isinstance(net, kind):
         raise OpError(WHERE, f"net is a {type(net).__name__} itself; expected a block that contains such layers",
                       "Call the new layer instead of it")
-    found = list(_layers(net, kind, ""))
-    if not found:
+    layers = list(_layers(net, kind, ""))
+    if not layers:
         blocks = []
         net.apply(blocks.append)
         classes = sorted({type(block).__name__ for block in blocks} - {type(net).__name__})
         raise OpError(WHERE, f"net contains no {_named(kind)}; it has {', '.join(classes) or 'no layers'}",
                       "Name one of these classes")
     made = {}
-    for parent, _, old, path in found:
+    for parent, _, old, path in layers:
         if old not in made:
             with parent.name_scope():
                 made[old] = make(old)
         _check(parent, made[old], path)
 
-    replaced = [(parent, key, old, path) for parent, key, old, path in found if made[old] is not old]
+    replaced = [(parent, key, old, path) for parent, key, old, path in layers if made[old] is not old]
     for parent, key, old, _ in replaced:
         _put(parent, key, old, made[old])
     net.apply(lambda block: isinstance(block, HybridBlock) and block._clear_cached_op())
@@ -80,7 +80,7 @@ def _named(kind):
 
 
 def _layers(parent: Block, kind: type | tuple[type, ...], path: str) -> Iterator[tuple[Block, str, Block, str]]:
-    """Each layer of a class: the block that contains it, its key there, itself, and its path."""
+    """Yield, for each layer of a class, the block that contains it, its key there, the layer, and its path."""
     for key, child in parent._children.items():
         child_path = f"{path}.{key}" if path else key
         if isinstance(child, kind):
@@ -97,7 +97,7 @@ def _check(parent: Block, new: object, path: str) -> None:
 
 
 def _put(parent: Block, key: str, old: Block, new: Block) -> None:
-    """The new layer in the old one's place: among the children and in every attribute that holds the old one.
+    """Put the new layer in the old one's place, among the children and in every attribute that holds the old one.
 
     Gluon does not let an attribute change its type, so this writes past ``Block.__setattr__``.
     """

@@ -9,7 +9,7 @@ OPTIONS = {"channels": Int(1), "reduction": Int(1)}
 
 
 class SqueezeExcite(Printed, EitherModeBlock):
-    """Channels times weights from 0 to 1 that follow from the means of all channels.
+    """Multiply each channel by a weight from 0 to 1, which follows from the means of all channels.
 
     ``out = data * sigmoid(expand(relu(squeeze(mean(data)))))``, where squeeze and expand are dense layers with a bias,
     written as convolutions of 1 x 1.

@@ -31,5 +31,5 @@ for _folder in _folders:
 
 
 def list() -> _builtins.list[str]:   # pylint: disable=redefined-builtin
-    """The names of the operators, sorted."""
+    """Return the names of the operators, sorted."""
     return sorted(_registry.entries())

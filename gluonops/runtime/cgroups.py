@@ -10,7 +10,7 @@ Read = Callable[[pathlib.Path], float]
 
 
 def lowest(root: pathlib.Path, controller: str, version_1: Read, version_2: Read) -> float:
-    """The lowest limit of the process's groups and of those above them; infinity without a limit.
+    """Return the lowest limit of the process's groups and of those above them, or infinity without a limit.
 
     ``root`` is the folder that holds ``proc`` and ``sys``. ``controller`` is what is limited, as version 1 names it:
     ``cpu``, ``memory``. ``version_1`` and ``version_2`` each read the limit of a group from the group's folder.
@@ -28,18 +28,18 @@ def lowest(root: pathlib.Path, controller: str, version_1: Read, version_2: Read
 
 
 def _limits(mount: pathlib.Path, path: str, read: Read) -> Iterator[float]:
-    """The limits of a group and of all above it. In a container the path may be one that only the host has."""
+    """Yield the limits of a group and of all above it. In a container the path may be one that only the host has."""
     folder = mount / path.lstrip("/")
     for group in (folder, *folder.parents):
         if group == mount or mount in group.parents:
-            # Its files hold no such number in an emulated system.
+            # In an emulated system the group's files hold no such number.
             with contextlib.suppress(ValueError, ArithmeticError):
                 limit = read(group)
                 yield limit if limit >= 0 else math.inf
 
 
 def text(path: pathlib.Path) -> str | None:
-    """The text of a file of the kernel, without blanks at its ends; None if it cannot be read."""
+    """Return the text of a file of the kernel, without blanks at its ends, or None if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8").strip()
     except (OSError, ValueError):

@@ -10,7 +10,7 @@ import ctypes
 import pathlib
 import sys
 
-# What libmxnet.so of mxnet-cu117 1.9.1 needs -> the wheel on PyPI that has it. A library comes after those it needs.
+# The wheel on PyPI for each library that libmxnet.so of mxnet-cu117 1.9.1 needs. A library comes after those it needs.
 LIBRARIES = {
     "libcudart.so.11.0": "nvidia-cuda-runtime-cu11",
     "libcublas.so.11": "nvidia-cublas-cu11",
@@ -32,7 +32,7 @@ DRIVER = "libcuda.so.1"
 
 
 def has_cuda_wheel() -> bool:
-    """Whether a CUDA 11 wheel of MXNet is installed."""
+    """Return whether a CUDA 11 wheel of MXNet is installed."""
     return any(any(folder.glob("mxnet_cu11*.dist-info")) for folder in _folders())
 
 
@@ -41,8 +41,8 @@ def preload() -> list[str]:
 
     They stay out of the global namespace, so that torch and others find libraries of their own.
 
-    Returns the libraries that were loaded. A library that is in no wheel, or that fails to load, is left to the loader;
-    :func:`missing` says why.
+    Return the libraries that were loaded. A library that is in no wheel, or that fails to load, is left to the loader,
+    and :func:`missing` says why.
     """
     loaded = []
     for library in LIBRARIES if has_cuda_wheel() else ():
@@ -57,7 +57,7 @@ def preload() -> list[str]:
 
 
 def missing() -> dict[str, str]:
-    """The libraries that do not load, each with the loader's error: the driver's, and those of MXNet's CUDA wheel."""
+    """Return the libraries of the driver and of MXNet's CUDA wheel that do not load, each with the loader's error."""
     load_errors = {}
     for library in (DRIVER, *LIBRARIES):
         try:
@@ -69,7 +69,7 @@ def missing() -> dict[str, str]:
 
 
 def in_wheel(library: str) -> pathlib.Path | None:
-    """The path of a library in a wheel from PyPI, or None."""
+    """Return the path of a library in a wheel from PyPI, or None."""
     package = LIBRARIES[library][len("nvidia-"):-len("-cu11")].replace("-", "_")
     for folder in _folders():
         path = folder / "nvidia" / package / "lib" / library
@@ -79,7 +79,7 @@ def in_wheel(library: str) -> pathlib.Path | None:
 
 
 def remedy(load_errors: dict[str, str]) -> str:
-    """What a user should do about the libraries that :func:`missing` returned: one to three sentences."""
+    """Return one to three sentences on what a user should do about the libraries that :func:`missing` has returned."""
     needed = [library for library in load_errors if library in LIBRARIES]
     wheels = [LIBRARIES[library] for library in needed if not in_wheel(library)]
     broken = [str(in_wheel(library)) for library in needed if in_wheel(library)]

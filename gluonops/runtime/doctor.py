@@ -19,7 +19,7 @@ from . import cuda_libraries, driver, mxnet_wheel, processor, support
 PACKAGE = pathlib.Path(__file__).parents[1]
 TRIED = "gluonops"   # imported as a user does it, to see whether that works
 FEATURES = ("CUDA", "CUDNN", "MKLDNN", "OPENMP")
-# What an old script computes otherwise with NumPy 2, and what not. docs/old_scripts.md explains it.
+# What an old script computes differently with NumPy 2, and what it does not. docs/old_scripts.md explains it.
 OLD_ARITHMETIC = ("a sum of loss.asscalar() has double precision, as with NumPy 1. A sum of loss.asnumpy()[0] has "
                   "single precision, unless you write float(...) around it")
 NO_AVX = ("This processor has no AVX, which the OpenBLAS in MXNet's wheel needs: mx.nd.dot, batch_dot and linalg, and "
@@ -32,7 +32,7 @@ examiners: list[Callable[[Report], None]] = []
 
 
 class Report(dict):
-    """What :func:`doctor` found. An interactive session shows whether all is well, and not everything again."""
+    """What :func:`doctor` has found. An interactive session only shows whether all is well, because it was printed."""
 
     def __repr__(self) -> str:
         return f"Report(ok={self['ok']})"
@@ -53,7 +53,7 @@ def doctor() -> Report:
 
 
 def examine() -> Report:
-    """Collect the report; never raises."""
+    """Collect the report. It never raises an error."""
     report = Report(ok=True, problems=[], hints=[], path=str(PACKAGE), versions=_versions(), mxnet=None, backends={},
                     backend=None, threads=None, memory=None, processor=processor.examine(), driver=driver.examine(),
                     gpus=[], packages=_example_packages())
@@ -77,7 +77,7 @@ def examine() -> Report:
 
 
 def _versions() -> dict[str, str | None]:
-    """The versions of Python, of gluonops and NumPy, and of every installed wheel of MXNet."""
+    """Return the versions of Python, of gluonops and NumPy, and of every installed wheel of MXNet."""
     installed = {dist.metadata["Name"] or "": dist.version for dist in importlib.metadata.distributions()}
     return {
         "python": platform.python_version(),
@@ -89,19 +89,19 @@ def _versions() -> dict[str, str | None]:
 
 
 def _version(name: str) -> str | None:
-    found = mxnet_wheel.installed(name)
-    return found and found.version
+    distribution = mxnet_wheel.installed(name)
+    return distribution and distribution.version
 
 
 def _example_packages() -> dict[str, str | None]:
-    """Installed version, or None, of each requirement that gluonops declares for its examples."""
+    """Return the installed version, or None, of each requirement that gluonops declares for its examples."""
     texts = mxnet_wheel.requirements("gluonops")
     wanted = [text.split(";")[0].strip() for text in texts if re.search(r"extra == ['\"]examples['\"]", text)]
     return {requirement: _version(re.match(r"[\w.-]+", requirement).group()) for requirement in wanted}
 
 
 def explain(error: BaseException) -> str:
-    """One line for an exception of ``import gluonops``: what is wrong, and a remedy if its text has none."""
+    """Return a line for an exception of ``import gluonops``: what is wrong, and a remedy if its text has none."""
     text = " ".join(str(error).split())
     if text.startswith("gluonops"):
         return text
@@ -118,7 +118,7 @@ def explain(error: BaseException) -> str:
 
 
 def _examine_support(report: dict) -> None:
-    """What was never tried, and a wheel of MXNet that the command should write again."""
+    """Report what was never tried, and a wheel of MXNet that the command should write again."""
     numpy = report["versions"]["numpy"]
     if numpy and not support.numpy_was_tried(numpy):
         report["hints"].append(f"NumPy {numpy} was never tried with gluonops, which supports {support.supported()}")
@@ -181,7 +181,7 @@ def _examine_packages(report: dict) -> None:
 
 
 def render(report: dict) -> str:
-    """The report as text."""
+    """Return the report as text."""
     versions, mxnet = report["versions"], report["mxnet"]
     lines = [f"gluonops {versions['gluonops']} in {report['path']}", "",
              *(f"  {text}" for text in support.lines()), ""]
@@ -233,15 +233,17 @@ def _memory_text(memory: dict) -> str:
     return f"{usable}; up to {memory['bound'] / 2**30:.1f} GiB of freed tensors are kept for the next ones"
 
 
-def _processor_texts(found: dict) -> list[tuple[str, str]]:
-    """Lines on the instruction sets, who uses which, and what that means for nets in 8 bits."""
-    used = ", ".join(f"{name} {level}" for name, level in found["used"].items() if level)
-    lines = [("processor", f"{found['name']}: {', '.join(found['instructions']) or 'instruction sets not known'}")]
+def _processor_texts(processor: dict) -> list[tuple[str, str]]:
+    """Return lines on the instruction sets, on which of them are used, and on what that means for nets in 8 bits."""
+    used = ", ".join(f"{name} {level}" for name, level in processor["used"].items() if level)
+    instructions = ", ".join(processor["instructions"]) or "instruction sets not known"
+    lines = [("processor", f"{processor['name']}: {instructions}")]
     lines += [("", f"used by {used}")] if used else []
-    if found["saturating"]:
-        lines.append(("8 bits", f"{' and '.join(found['saturating'])}: sums of products saturate here. Files that were "
-                      "quantized with vnni_only are wrong, and all others are right"))
-    elif any(found["used"].values()):
+    if processor["saturating"]:
+        saturating = " and ".join(processor["saturating"])
+        lines.append(("8 bits", f"{saturating}: sums of products saturate here. Files that were quantized with "
+                      "vnni_only are wrong, and all others are right"))
+    elif any(processor["used"].values()):
         lines.append(("8 bits", "sums of products do not saturate here: all files are right, also with vnni_only"))
     return lines
 

@@ -5,17 +5,18 @@ import contextlib
 import ctypes
 import functools
 
-OLDEST, NEWEST = (5, 0), (8, 9)   # MXNet's CUDA wheel has machine code for 5.0 to 8.6, which 8.9 runs too; no PTX
+OLDEST, NEWEST = (5, 0), (8, 9)   # MXNet's CUDA wheel has code for 5.0 to 8.6, which 8.9 runs too, and no PTX
 OLDEST_PTX = (5, 2)               # NVRTC 11's default target, which mx.rtc takes; the driver compiles it for newer GPUs
-NVRTC = (11, 8)                   # The wheels from PyPI have it; its PTX needs a driver that supports this CUDA.
+NVRTC = (11, 8)                   # The version of PyPI's wheels, whose PTX needs a driver that supports this CUDA.
 LIBRARY = "libcuda.so.1"
 
 
 def examine() -> dict:
     """Query the driver.
 
-    Returns ``version`` of the driver and the newest ``cuda`` that it supports, None if unknown; ``gpus``, a list of
-    dicts with ``name``, ``capability`` (as "9.0") and ``total_bytes``; ``problem``: why there is no GPU, or None.
+    The result has ``version``, that of the driver, and ``cuda``, the newest CUDA that it supports. Both are None if
+    they are unknown. ``gpus`` is a list of dicts with ``name``, ``capability``, such as "9.0", and ``total_bytes``.
+    ``problem`` says why there is no GPU, and is None if there is one.
     """
     report = {"version": _driver_version(), "cuda": None, "gpus": [], "problem": None}
     try:
@@ -43,7 +44,7 @@ def make_current(index: int) -> None:
 
 @functools.cache
 def _primary_context(index: int) -> int:
-    """The address of a GPU's primary context, retained until the process ends."""
+    """Return the address of a GPU's primary context, retained until the process ends."""
     cuda = _Cuda()
     cuda.call("cuInit", 0)
     return cuda.number("cuDevicePrimaryCtxRetain", cuda.number("cuDeviceGet", index), kind=ctypes.c_void_p)
@@ -51,18 +52,18 @@ def _primary_context(index: int) -> int:
 
 @functools.cache
 def capability(index: int) -> str | None:
-    """A GPU's compute capability, such as "9.0"; None without a driver or without that GPU."""
+    """Return a GPU's compute capability, such as "9.0", or None if there is no driver or no such GPU."""
     gpus = examine()["gpus"]
     return gpus[index]["capability"] if index < len(gpus) else None
 
 
 def runs_mxnet(capability: str) -> bool:
-    """Whether MXNet's own CUDA operators run on a GPU of this compute capability."""
+    """Return whether MXNet's own CUDA operators run on a GPU of this compute capability."""
     return OLDEST <= _pair(capability) <= NEWEST
 
 
 def works(capability: str) -> str:
-    """What runs on a GPU of this compute capability, in words."""
+    """Return what runs on a GPU of this compute capability, in words."""
     number = _pair(capability)
     if number < OLDEST:
         return "nothing: MXNet 1.9.1 needs compute capability 5.0"
@@ -74,7 +75,7 @@ def works(capability: str) -> str:
 
 
 def too_old(cuda: str | None) -> bool:
-    """Whether a driver that supports CUDA up to this version cannot load the code of NVRTC 11.8."""
+    """Return whether a driver that supports CUDA up to this version cannot load the code of NVRTC 11.8."""
     return cuda is not None and _pair(cuda) < NVRTC
 
 
@@ -84,7 +85,7 @@ def _pair(text: str) -> tuple[int, int]:
 
 
 class _Cuda:
-    """``libcuda.so.1``; its errors are raised as OSError."""
+    """The library ``libcuda.so.1``. Its errors are raised as OSError."""
 
     def __init__(self):
         try:
@@ -113,7 +114,7 @@ class _Cuda:
 
 
 def _driver_version() -> str | None:
-    """The version that nvidia-smi prints, read from NVML; None without NVML."""
+    """Return the version that nvidia-smi prints, read from NVML, or None without NVML."""
     version = ctypes.create_string_buffer(96)
     try:
         nvml = ctypes.CDLL("libnvidia-ml.so.1")

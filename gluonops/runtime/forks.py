@@ -3,9 +3,9 @@
 ``os.fork``, ``multiprocessing`` with its usual method, a ``DataLoader`` with workers and, before Python 3.10,
 ``subprocess`` fork. MXNet stops its threads for that while the thread that forks holds Python's lock, and this has
 three faults. MXNet waits for ever for a ``CustomOp`` that is still computing, and for one that it is just removing,
-because both need Python's lock. It loses one that has not begun, and then waits for it. And if an operator has failed
-whose result nobody has read yet, its error leaves MXNet where nothing can catch it, and the process is aborted. All of
-them need work that is not finished, and here it is finished before MXNet is asked to stop.
+because both need Python's lock. It loses a ``CustomOp`` that has not begun, and then waits for it. And if an operator
+has failed whose result nobody has read yet, its error leaves MXNet where nothing can catch it, and the process is
+aborted. Each fault needs work that is not finished, so this work is finished before MXNet is asked to stop.
 """
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ import time
 import types
 from collections.abc import Callable
 
-STEP = 0.001     # seconds that MXNet's threads have Python's lock for, between two looks at what they do
-IDLE_LOOKS = 3   # that many looks in a row have to find them asleep
+STEP = 0.001     # seconds between two looks, in which MXNet's threads may have Python's lock
+IDLE_LOOKS = 3   # so many looks in a row must find them asleep
 MOST_LOOKS = 100   # a thread that never sleeps, such as a user's own, does not hold the fork up for longer
 
 
@@ -44,13 +44,13 @@ def finish_work() -> None:
                            "result, which is not valid. Call mx.nd.waitall() before the fork, to get the error where "
                            f"it can be caught. It says: {error}") from error
     finally:
-        held_by_mxnet = list(mx.operator._registry.ref_holder.values())   # CustomOps, and the functions that make them
+        held_by_mxnet = list(mx.operator._registry.ref_holder.values())   # functions that make CustomOps, and CustomOps
         if any(not isinstance(held, types.FunctionType) for held in held_by_mxnet):
             _wait_for_removal()
 
 
 def _wait_for_removal() -> None:
-    """Wait until MXNet's threads sleep: after its last operator one may still call Python, to remove a CustomOp."""
+    """Wait until MXNet's threads sleep. After its last operator a thread may still remove a CustomOp, in Python."""
     idle = 0
     for _ in range(MOST_LOOKS):
         time.sleep(STEP)
@@ -60,7 +60,10 @@ def _wait_for_removal() -> None:
 
 
 def _another_thread_runs() -> bool:
-    """Whether a thread of this process but the caller's has, or waits for, a processor. False where Linux is not."""
+    """Return whether a thread of this process but the caller's has, or waits for, a processor.
+
+    On systems other than Linux the answer is always False.
+    """
     for folder in pathlib.Path("/proc/self/task").glob("*"):
         try:
             state = (folder / "stat").read_text("utf-8", "replace").rpartition(") ")[2][:1]

@@ -14,9 +14,9 @@ from . import cuda_libraries, support, threads
 
 
 def import_mxnet() -> types.ModuleType | None:
-    """Import MXNet, with a view of NumPy for itself, and return it. None if it is not installed.
+    """Import MXNet, with a view of NumPy for itself, and return it. Return None if it is not installed.
 
-    Raises ImportError: NumPy is not supported, or MXNet lacks a CUDA library; the message says what to install.
+    Raise an ImportError if NumPy is not supported, or if MXNet lacks a CUDA library. The message says what to install.
     """
     problem = support.numpy_problem(numpy.__version__)
     if problem:
@@ -57,12 +57,12 @@ def _is_installed() -> bool:
 
 
 def is_imported() -> bool:
-    """Whether MXNet is imported: gluonops is imported without it where it is not installed."""
+    """Return whether MXNet is imported: gluonops is imported without it where it is not installed."""
     return sys.modules.get("mxnet") is not None
 
 
 def refuser(package: str, names: Collection[str]) -> Callable[[str], NoReturn]:
-    """The ``__getattr__`` of a package whose public names need MXNet, for a process without it."""
+    """Return the ``__getattr__`` of a package whose public names need MXNet, for a process without it."""
     def refuse(name: str) -> NoReturn:
         if name in names:
             raise ImportError(f"{support.NO_MXNET} {package}.{name} needs MXNet.")

@@ -1,4 +1,4 @@
-"""Ctrl-C while a script imports ends it with a line, not with a traceback through MXNet.
+"""Lets Ctrl-C end a script that is still importing with one line, and not with a traceback through MXNet.
 
 The imports take some seconds, and a script cannot catch what happens in them: :func:`gluonops.train.run_script` is not
 imported yet.
@@ -24,7 +24,7 @@ def install() -> None:
 
 
 def _is_importing(trace: types.TracebackType | None) -> bool:
-    """Whether an exception comes out of a module that another one imports, or out of the import itself."""
+    """Return whether an exception comes out of a module that another one imports, or out of the import itself."""
     return any(frame.f_code.co_filename.startswith("<frozen importlib")
                or frame.f_code.co_name == "<module>" and frame.f_globals.get("__name__") != "__main__"
                for frame, _ in traceback.walk_tb(trace))

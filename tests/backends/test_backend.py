@@ -91,12 +91,12 @@ def test_a_scope_ends_with_an_error_inside():
 
 
 def test_a_scope_is_its_threads_own():
-    seen = []
+    backends = []
     with gops.backend("builtin"):
-        thread = threading.Thread(target=lambda: seen.append(gops.current_backend()))
+        thread = threading.Thread(target=lambda: backends.append(gops.current_backend()))
         thread.start()
         thread.join()
-    assert seen == ["auto"]
+    assert backends == ["auto"]
 
 
 @pytest.mark.parametrize("name, text", [

@@ -57,9 +57,9 @@ NUMBERS = tuple(range(1, 4001))   # different ones; oneDNN joins 3,070 tensors a
 def test_constants(rng):
     """There may be as many as an operator may have classes, equal neighbours, or a single one."""
     for numbers in (NUMBERS, (1, 1, 1, 2, 2, 1), (7,), (0.5,) * 70):
-        found = constants(mx.nd, mx.nd.zeros((2, 1, 3)), numbers, 1)
-        np.testing.assert_array_equal(found.asnumpy(), np.broadcast_to(np.float32(numbers)[:, None], found.shape))
-        assert found.shape == (2, len(numbers), 3)
+        filled = constants(mx.nd, mx.nd.zeros((2, 1, 3)), numbers, 1)
+        np.testing.assert_array_equal(filled.asnumpy(), np.broadcast_to(np.float32(numbers)[:, None], filled.shape))
+        assert filled.shape == (2, len(numbers), 3)
 
 
 @pytest.mark.parametrize("name, attrs", [
@@ -80,6 +80,6 @@ def test_many_class_weights(rng):
     data, label = mx.nd.array(rng.randn(2, len(NUMBERS))), mx.nd.array([17, 3999])
     plain, weighted = (gops.ops.softmax_focal_loss(data, label, alpha=alpha) for alpha in (None, NUMBERS))
     with gops.backend("builtin"):
-        found = gops.ops.softmax_focal_loss(data, label, alpha=NUMBERS)
+        loss = gops.ops.softmax_focal_loss(data, label, alpha=NUMBERS)
     np.testing.assert_allclose(weighted.asnumpy(), plain.asnumpy() * [18, 4000], rtol=1e-5)
-    np.testing.assert_allclose(found.asnumpy(), weighted.asnumpy(), rtol=1e-5)
+    np.testing.assert_allclose(loss.asnumpy(), weighted.asnumpy(), rtol=1e-5)

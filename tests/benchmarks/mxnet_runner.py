@@ -50,7 +50,7 @@ class MXNet(Runner):
         hidden = [out.name for out in op.outputs if out.name not in results]
         if hidden:
             outputs = [self.arrays[out.name] for out in op.outputs]
-            operator = custom.Operator(entry, rtc.Node.of(op, op.parse(case["attrs"]), inputs))
+            operator = custom.Operator(entry, rtc.BoundOp.of(op, op.parse(case["attrs"]), inputs))
             operator.forward(True, ["write"] * len(outputs), inputs, outputs, [])
             results.update((name, self.arrays[name].asnumpy()) for name in hidden)
         return results, {name: self.before[name] for name in gradients if name in self.before}

@@ -60,7 +60,7 @@ def translate(source):
 
 
 def program(source, exports):
-    """The C++ program: the header, the kernels in a namespace, and a table of them."""
+    """Return the C++ program: the header, the kernels in a namespace, and a table of them."""
     entries = "\n".join(f'    emulator::Entry<{name}>::named("{name}"),' for name in exports)
     return f"""#include "{HERE / 'emulator.h'}"
 namespace device {{
@@ -79,7 +79,7 @@ const int emulator::kernel_count = {len(exports)};
 
 
 def compiler():
-    """The command of a C++ compiler; a test is skipped where there is none."""
+    """Return the command of a C++ compiler; a test is skipped where there is none."""
     try:
         return build.find_compiler()
     except build.BuildError as error:
@@ -87,7 +87,7 @@ def compiler():
 
 
 def compiled(command, text):
-    """The file that this command makes of a program: made once by all processes that share the cache."""
+    """Return the file that this command makes of a program: made once by all processes that share the cache."""
     everything = [command, text, [(HERE / name).read_text() for name in ("emulator.h", "emulator.cc", "fiber.h")]]
     name = hashlib.sha256(repr(everything).encode()).hexdigest()[:24]
     path, part = cache / name, cache / f"{name}.part"
@@ -107,7 +107,7 @@ def compiled(command, text):
 
 @functools.cache
 def library(source, exports):
-    """The compiled program, loaded."""
+    """Return the compiled program, loaded."""
     command = [*compiler(), *FLAGS, *(["-fsanitize=address"] if ADDRESSES else [])]
     runtime = compiled([*command, "-c"], f'#include "{HERE / "emulator.cc"}"')
     path = compiled([*command, COUNTED, "-shared", "-Wl,--as-needed", str(runtime)], program(source, exports))
@@ -117,7 +117,7 @@ def library(source, exports):
 
 
 def instances(exports):
-    """Every instance of the kernels of ``exports`` whose labels are float32: an operator is compiled once.
+    """Return every instance of the kernels of ``exports`` whose labels are float32: an operator is compiled once.
 
     Instances for other labels are compiled when a test needs them.
     """
@@ -125,10 +125,10 @@ def instances(exports):
     if "<" not in exports[0] or name not in registry.entries():
         return tuple(exports)
     op = registry.get(name).op
-    found = tuple(rtc.export_name(op, direction, types) for types in rtc.type_combinations(op)
+    names = tuple(rtc.export_name(op, direction, types) for types in rtc.type_combinations(op)
                   if {dtype for variable, dtype in types.items() if variable != "T"} <= {"float32"}
                   for direction in ("forward", "backward"))
-    return found if set(exports) <= set(found) else tuple(exports)
+    return names if set(exports) <= set(names) else tuple(exports)
 
 
 class CudaModule:
@@ -176,11 +176,11 @@ class CudaKernel:
             raise EmulatorError(f"{self.name} takes {len(self.types)} arguments and got {len(args)}")
         if not 1 <= math.prod(block_dims) <= self.most_threads or min(grid_dims) < 1 or max(grid_dims[1:]) > 65535:
             raise EmulatorError(f"{self.name} cannot be launched with grid {grid_dims} and block {block_dims}")
-        given = dict(zip(self.names, args))
+        by_name = dict(zip(self.names, args))
         # A later step of a pass goes on with what the steps before it wrote. All other memory that a kernel writes is
         # NaN before.
-        goes_on = given.get("step", 0) > self.last_step
-        self.last_step = given.get("step", math.inf)
+        goes_on = by_name.get("step", 0) > self.last_step
+        self.last_step = by_name.get("step", math.inf)
         keep_alive, arguments = [], (Argument * len(args))()
         for slot, kind, name, value in zip(arguments, self.types, self.names, args):
             if "*" not in kind:
@@ -193,7 +193,7 @@ class CudaKernel:
             if rtc.C_TYPES[value.dtype.__name__] != c_type:
                 raise EmulatorError(f"{self.name} takes {c_type} for {name} and got {value.dtype.__name__}")
             slot.data, slot.bytes = pointer(value), value.size * value.dtype().itemsize
-            request = given.get(f"{name}_request", rtc.REQUESTS["write"])
+            request = by_name.get(f"{name}_request", rtc.REQUESTS["write"])
             if name in self.kept:   # zeros, or what a launch before has left there
                 request = rtc.REQUESTS["add"]
             if goes_on and request == rtc.REQUESTS["write"]:
@@ -210,7 +210,7 @@ class CudaKernel:
 
 
 def kept_memory(kernel):
-    """The names of the memory that a kernel finds as the launch before has left it."""
+    """Return the names of the memory that a kernel finds as the launch before has left it."""
     entry = registry.entries().get(kernel.rsplit("_", 1)[0])
     return {array.name for array in entry.op.cuda.scratch if array.kept} if entry else set()
 
@@ -226,7 +226,7 @@ class Start:
 
 
 def pointer(array):
-    """The address of an NDArray's elements, after all pending reads and writes."""
+    """Return the address of an NDArray's elements, after all pending reads and writes."""
     array.wait_to_read()
     mx.base.check_call(mx.base._LIB.MXNDArrayWaitToWrite(array.handle))
     data = ctypes.c_void_p()
@@ -250,7 +250,7 @@ def install(monkeypatch, module=CudaModule):
     monkeypatch.setattr(rtc, "Start", Start)
     monkeypatch.setattr(rtc, "_module", functools.cache(rtc._module.__wrapped__))
     monkeypatch.setattr(rtc, "_kernel", functools.cache(rtc._kernel.__wrapped__))
-    monkeypatch.setattr(rtc, "_node", functools.cache(rtc.Node))
+    monkeypatch.setattr(rtc, "_bound_op", functools.cache(rtc.BoundOp))
     monkeypatch.setattr(rtc, "_failed", {})
     monkeypatch.setattr(driver, "make_current", lambda device: None)
     launches.clear()

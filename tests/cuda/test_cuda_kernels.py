@@ -129,7 +129,7 @@ def slow(case):
 
 
 def repeats(case):
-    """Whether another operator or other attributes have the same rows every day."""
+    """Return whether another operator or other attributes have the same rows every day."""
     shape = case.shapes[0]
     return len(case.attrs) > 1 and shape not in DAILY_ROWS and shape in [row for row, _ in ROWS]
 
@@ -141,7 +141,7 @@ def emulated(monkeypatch):
 
 
 def view(values, offset):
-    """An NDArray that starts `offset` elements into its memory."""
+    """Return an NDArray that starts `offset` elements into its memory."""
     whole = mx.nd.zeros((values.size + offset,), dtype=values.dtype)
     part = whole[offset:].reshape(values.shape)
     part[:] = mx.nd.array(values, dtype=values.dtype)
@@ -165,7 +165,7 @@ class Run:
         dtypes = op.infer_type(self.attrs, {arg.name: a.dtype for arg, a in zip(op.inputs, self.arrays)})
         shapes = op.infer_shape(self.attrs, {arg.name: a.shape for arg, a in zip(op.inputs, self.arrays)})
         self.before = {t.name: rng.randint(0, 5, shapes[t.name]).astype(dtypes[t.name]) for t in op.tensors}
-        self.operator = custom.Operator(self.entry, rtc.Node.of(self.entry.op, self.attrs, self.inputs))
+        self.operator = custom.Operator(self.entry, rtc.BoundOp.of(self.entry.op, self.attrs, self.inputs))
 
     def view(self, values):
         return view(values, self.offsets[self.rng.randint(len(self.offsets))])
@@ -189,11 +189,11 @@ class Run:
         self.close(output, expected, self.entry.op.outputs[0].name)
         if np.dtype(self.dtype).kind != "f":
             return [output]
-        found = self.backward(self.request, written)
-        for arg, gradient in zip(self.entry.op.inputs, found):
+        computed = self.backward(self.request, written)
+        for arg, gradient in zip(self.entry.op.inputs, computed):
             if arg.name in gradients:
                 self.close(gradient, gradients[arg.name], arg.name)
-        return written + found
+        return written + computed
 
     def close(self, got, expected, name):
         added = self.request == "add"

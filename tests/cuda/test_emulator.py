@@ -101,9 +101,9 @@ class TestRight:
         values = np.concatenate([wide, -wide, middle, np.nextafter(middle, np.float32(0)),
                                  np.nextafter(middle, np.float32(1e9)), [65519.9, 65520, 1e9, np.inf, -np.inf]])
         values = values.astype("float32")
-        given, got = mx.nd.array(values, dtype="float32"), mx.nd.zeros(values.shape, dtype="float32")
+        stored, got = mx.nd.array(values, dtype="float32"), mx.nd.zeros(values.shape, dtype="float32")
         run("for (int64_t i = first_item(); i < size; i += item_step()) out[i] = float(__half(in[i]));",
-            [given, got, values.size], declared="const float *in, float *out, int64_t size")
+            [stored, got, values.size], declared="const float *in, float *out, int64_t size")
         with np.errstate(over="ignore"):
             np.testing.assert_array_equal(got.asnumpy(), values.astype("float16").astype("float32"))
 
@@ -208,7 +208,7 @@ class TestRefused:
 
 
 def planted(old, new):
-    """A CudaModule whose source has a bug."""
+    """Return a CudaModule whose source has a bug."""
     class Planted(CudaModule):
         def __init__(self, source, options=(), exports=()):
             assert re.search(old, source), f"the source no longer has {old}"
@@ -230,12 +230,12 @@ class Switchable(CudaModule):
 
 
 def leaving_out(pattern):
-    """The module without the barrier that is a pattern's group."""
+    """Return the module without the barrier that is a pattern's group."""
     class Without(Switchable):
         def __init__(self, source, options=(), exports=()):
-            found = re.search(pattern, source)
-            assert found, f"the source no longer has {pattern}"
-            self.left_out = source[:found.start(1)].count("__syncthreads();")
+            match = re.search(pattern, source)
+            assert match, f"the source no longer has {pattern}"
+            self.left_out = source[:match.start(1)].count("__syncthreads();")
             super().__init__(source, options, exports)
     return Without
 
@@ -292,20 +292,20 @@ def launched(monkeypatch, rng):
         written = "output" if direction == "forward" else gradient
         expected = output if direction == "forward" else inputs[written].grad
         before = rng.randn(*expected.shape).astype(dtype)
-        found = mx.nd.array(before, dtype=dtype)
+        result = mx.nd.array(before, dtype=dtype)
         requests, targets = [], []
         for tensor in record.written(op, direction):
             requests.append(request if tensor.name == written else "null")
-            targets.append(found if tensor.name == written else mx.nd.zeros(1, dtype=dtype))
-        rtc.launch(rtc.Node.of(op, op.parse(attrs), list(inputs.values())), direction, tuple(requests),
+            targets.append(result if tensor.name == written else mx.nd.zeros(1, dtype=dtype))
+        rtc.launch(rtc.BoundOp.of(op, op.parse(attrs), list(inputs.values())), direction, tuple(requests),
                    [tensors[name] for name in record.read(op, direction)], targets)
-        return found.asnumpy(), expected.asnumpy() + (before if request == "add" else 0)
+        return result.asnumpy(), expected.asnumpy() + (before if request == "add" else 0)
 
     return launched
 
 
-def right(found, expected):
-    return np.allclose(found, expected, rtol=1e-5, atol=1e-6 * np.abs(expected).max())
+def right(result, expected):
+    return np.allclose(result, expected, rtol=1e-5, atol=1e-6 * np.abs(expected).max())
 
 
 # Bugs in the operators' own kernels: (operator, shape, attributes, what is there, what takes its place, the error).
@@ -416,10 +416,10 @@ def test_the_table_has_every_barrier():
         if entry.op.cuda:
             files.update({(entry.op.name if name == "kernel.cu" else "", name): text
                           for name, text in cuda_source.sources(entry.op).items()})
-    found = sum(text.count("__syncthreads();") for text in files.values())
+    barriers = sum(text.count("__syncthreads();") for text in files.values())
     # Others are in front of a reduction, in tests/ptx/test_shared_rows.py, and in the losses of heads behind the
     # numbers of predictions: there, what is not written yet is a place outside the tensor, which ends the process.
-    assert found == len(BARRIERS) + 3
+    assert barriers == len(BARRIERS) + 3
 
 
 def test_the_suites_run_the_kernels(monkeypatch):

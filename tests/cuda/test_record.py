@@ -70,14 +70,14 @@ def operator(tmp_path, monkeypatch):
             **more,
         )
         (tmp_path / "kernel.cu").write_text(KERNEL.replace("FORWARD", use))
-        entry = registry.Entry(op, types.ModuleType("reference"), tmp_path)
+        entry = registry.RegisteredOp(op, types.ModuleType("reference"), tmp_path)
         monkeypatch.setitem(registry._ops, "scratch", entry)
         cuda_emulator.install(monkeypatch)
 
         def run(data, label, dtype="float32", label_dtype="float32", **values):
             inputs = [mx.nd.array(data, dtype=dtype), mx.nd.array(label, dtype=label_dtype)]
             output = mx.nd.zeros_like(inputs[0])
-            rtc.launch(rtc.Node.of(op, op.parse(values), inputs), "forward", ("write",), inputs, [output])
+            rtc.launch(rtc.BoundOp.of(op, op.parse(values), inputs), "forward", ("write",), inputs, [output])
             return output.asnumpy()
 
         run.op = op
@@ -138,8 +138,8 @@ KINDS = (Attr("flag", Bool(), True), Attr("kind", Choice("a", "b_c"), "b_c"),
 MEMBERS = [
     (1, {}, "args.flag"), (0, {"flag": False}, "args.flag"),
     (1, {}, "args.kind == ScratchKind::BC"), (1, {"kind": "a"}, "args.kind == ScratchKind::A"),
-    (0, {}, "args.skip.given"), (7, {"skip": 7}, "args.skip.given ? args.skip.value : 0"),
-    (0, {}, "args.least.given"), (0.5, {"least": 0.5}, "args.least.given ? args.least.value : 0"),
+    (0, {}, "args.skip.has_value"), (7, {"skip": 7}, "args.skip.has_value ? args.skip.value : 0"),
+    (0, {}, "args.least.has_value"), (0.5, {"least": 0.5}, "args.least.has_value ? args.least.value : 0"),
     (6, {}, "args.sizes.values[1] + 2 * args.sizes.count"), (8, {"sizes": (1, 2, 3, 4)}, "args.sizes.values[3] + 4"),
     (1, {}, "args.weight.of(2)"), (4, {"weight": (1, 2, 4)}, "args.weight.of(2)"),
     (3, {"weight": (3,)}, "args.weight.of(2)"), (7, {"weight": (1, 2, 4)}, "args.weight.sum"),
@@ -160,15 +160,15 @@ def test_each_kind_of_member(operator, place, expected, values, expression):
             "steps": ("FIRST", "SECOND"), "forward": lambda args: Launch(1, steps=("SECOND",))}
     run = operator(KINDS, f"{CHOSEN}\nstore(args.output, i, value, args.output_request);", cuda,
                    constants={"TILE": 64}, counts={"weight": "classes"})
-    found = run(DATA, LABEL, label_dtype="int32", place=place, **values)
-    np.testing.assert_array_equal(found, np.full((2, 3), expected))
+    result = run(DATA, LABEL, label_dtype="int32", place=place, **values)
+    np.testing.assert_array_equal(result, np.full((2, 3), expected))
 
 
 def test_sizes_of_groups():
     op = registry.get("softmax").op
     for axis, sizes in ((-1, (6, 4, 1)), (0, (1, 2, 12)), (1, (2, 3, 4))):
-        found = op.dim_sizes(op.parse({"axis": axis}), {"data": (2, 3, 4)})
-        assert tuple(found[name] for name in ("batch", "classes", "inner")) == sizes
+        computed = op.dim_sizes(op.parse({"axis": axis}), {"data": (2, 3, 4)})
+        assert tuple(computed[name] for name in ("batch", "classes", "inner")) == sizes
     op = registry.get("box_iou").op
     assert op.dim_sizes(op.parse({}), {"lhs": (2, 3, 5, 4), "rhs": (2, 3, 7, 4)}) == {
         "sets": 6, "lhs_boxes": 5, "rhs_boxes": 7}

@@ -31,8 +31,8 @@ def example(name):
     """Attributes and shapes of every tensor, of the first case of the operator's suite."""
     op, case = registry.get(name).op, suite_of(name).cases[0]
     attrs = op.parse(case.attrs)
-    given = {arg.name: shape for arg, shape in zip(op.inputs, case.shapes)}
-    return op, attrs, op.infer_shape(attrs, given)
+    input_shapes = {arg.name: shape for arg, shape in zip(op.inputs, case.shapes)}
+    return op, attrs, op.infer_shape(attrs, input_shapes)
 
 
 @pytest.mark.parametrize("name", OPS)
@@ -104,7 +104,7 @@ def launches(monkeypatch):
 
 def forget():
     """Drop every kernel and everything that is prepared for one."""
-    for cached in (rtc._node, rtc._kernel, rtc._module):
+    for cached in (rtc._bound_op, rtc._kernel, rtc._module):
         cached.cache_clear()
 
 
@@ -113,8 +113,8 @@ def run_abs(values=(-1, 2), context=None, dtype="float32", request="write"):
     entry = registry.get("abs")
     data = mx.nd.array(values, context, dtype)
     output = mx.nd.ones_like(data)
-    node = rtc.Node.of(entry.op, entry.op.parse({}), [data])
-    custom.Operator(entry, node).forward(True, [request], [data], [output], [])
+    bound_op = rtc.BoundOp.of(entry.op, entry.op.parse({}), [data])
+    custom.Operator(entry, bound_op).forward(True, [request], [data], [output], [])
     return output.asnumpy()
 
 
@@ -138,26 +138,26 @@ def test_what_a_custom_op_launches(name, dtype, launches):
     dtypes = op.infer_type(attrs, {op.inputs[0].name: dtype})
     arrays = {t.name: mx.nd.zeros(shapes[t.name], dtype=dtypes[t.name]) for t in op.tensors}
     inputs, outputs = [arrays[a.name] for a in op.inputs], [arrays[o.name] for o in op.outputs]
-    operator = custom.Operator(registry.get(name), rtc.Node.of(op, attrs, inputs))
+    operator = custom.Operator(registry.get(name), rtc.BoundOp.of(op, attrs, inputs))
     operator.forward(True, ["write"] * len(outputs), inputs, outputs, [])
     requests = ["add"] + ["write"] * (len(inputs) - 1)
     operator.backward(requests, [a.copy() for a in outputs], inputs, outputs, [a.copy() for a in inputs], [])
-    (forward, given), (backward, taken) = launches[0], launches[-1]
+    (forward, of_forward), (backward, of_backward) = launches[0], launches[-1]
     plans = {direction: record.plan(op, direction, attrs, shapes, dtype) for direction in ("forward", "backward")}
     assert [kernel for kernel, _ in launches] == [
         forward] * len(plans["forward"].steps) + [backward] * len(plans["backward"].steps)
     C = rtc.C_TYPES
     assert forward.startswith(f"{name}_forward<{C[dtype]}") and backward.startswith(f"{name}_backward<{C[dtype]}")
-    assert all(given[f"{out.name}_request"] == 1 for out in op.outputs)
-    assert taken[f"{op.inputs[0].name}_grad_request"] == 2
+    assert all(of_forward[f"{out.name}_request"] == 1 for out in op.outputs)
+    assert of_backward[f"{op.inputs[0].name}_grad_request"] == 2
     for key, value in plans["forward"].arguments.items():
         if isinstance(value, tuple):
-            assert tuple(given[key].asnumpy()) == tuple(taken[key].asnumpy()) == pytest.approx(value)
+            assert tuple(of_forward[key].asnumpy()) == tuple(of_backward[key].asnumpy()) == pytest.approx(value)
         else:
-            assert given[key] == taken[key] == value
-    assert set(op.backward) <= set(taken)
-    if "label_grad_request" in taken:   # a sparse label has no gradient: never touched, and still of the right type
-        assert taken["label_grad_request"] == 0
+            assert of_forward[key] == of_backward[key] == value
+    assert set(op.backward) <= set(of_backward)
+    if "label_grad_request" in of_backward:   # a sparse label has no gradient, and still the right type
+        assert of_backward["label_grad_request"] == 0
 
 
 class TestCompiling:
@@ -192,14 +192,14 @@ class TestCompiling:
 
     def test_in_a_context_of_the_thread_and_device(self, launches, monkeypatch):
         """MXNet loads the code in the thread that launches; what makes a context current: test_cuda_install.py."""
-        found = []
-        monkeypatch.setattr(driver, "make_current", lambda device: found.append((threading.get_ident(), device, len(
+        contexts = []
+        monkeypatch.setattr(driver, "make_current", lambda device: contexts.append((threading.get_ident(), device, len(
             launches))))
         thread = threading.Thread(target=lambda: [run_abs(context=mx.cpu(device)) for device in (1, 0)])
         thread.start()
         thread.join()
         run_abs()
-        assert found == [(thread.ident, 1, 0), (thread.ident, 0, 1)], "code that is loaded is found in any thread"
+        assert contexts == [(thread.ident, 1, 0), (thread.ident, 0, 1)], "code that is loaded is found in any thread"
 
     def test_what_is_loaded_is_never_freed(self, launches, monkeypatch):
         """Freeing it at the interpreter's end, without a driver, would end the process with an abort."""
@@ -247,14 +247,14 @@ class TestCompiling:
     def test_a_familys_files_come_before_the_kernel(self):
         files = cuda_source.sources(registry.get("softmax_output").op)
         assert list(files) == [*cuda_source.prelude(), "constants", "_labels/labels.cuh", "_softmax/rows.cuh",
-                               "_blocks/blocks.cuh", "_softmax/sums.cuh", "_softmax/softmax.cuh",
+                               "_shared_rows/shared_rows.cuh", "_softmax/sums.cuh", "_softmax/softmax.cuh",
                                "_softmax/class_loss.cuh", "record", "kernel.cu", "kernels"]
         assert not any("#include" in text for text in files.values()), "NVRTC has no files to include"
         kernel = (registry.get("softmax_output").folder / "kernel.cu").read_text()
-        lines, given = kernel.splitlines(), files["kernel.cu"].splitlines()
+        lines, in_source = kernel.splitlines(), files["kernel.cu"].splitlines()
         assert [line for line in lines if not line.startswith("#include")] == [
-            line for line, original in zip(given, lines) if not original.startswith("#include")]
-        assert len(given) == len(lines), "a compiler's line numbers are the file's"
+            line for line, original in zip(in_source, lines) if not original.startswith("#include")]
+        assert len(in_source) == len(lines), "a compiler's line numbers are the file's"
 
     def test_a_header_is_taken_once_and_behind_what_it_includes(self, tmp_path):
         (tmp_path / "_family").mkdir()
@@ -370,7 +370,7 @@ class TestFallback:
         data, label = mx.nd.ones((2, 3)), mx.nd.zeros((2,))
         outputs = [mx.nd.ones((2,)) for _ in entry.op.outputs]
         gradients = [mx.nd.ones((2, 3)), mx.nd.ones((2,))]
-        operator = custom.Operator(entry, rtc.Node.of(entry.op, entry.op.parse({}), [data, label]))
+        operator = custom.Operator(entry, rtc.BoundOp.of(entry.op, entry.op.parse({}), [data, label]))
         operator.backward(["write", "write"], outputs, [data, label], outputs, gradients, [])
         assert not gradients[1].asnumpy().any() and len(launches) == 1 and bool(copied) == (not computes)
 
@@ -381,11 +381,11 @@ class TestPrepared:
     @pytest.fixture
     def inferred(self, launches, monkeypatch):
         """The shapes that kernels have been prepared for."""
-        found = []
+        shapes_asked = []
         cuda = dataclasses.replace(registry.get("reorg").op.cuda, derive=lambda attrs, shapes: (
-            found.append(shapes["data"]) or {}))
+            shapes_asked.append(shapes["data"]) or {}))
         monkeypatch.setitem(vars(registry.get("reorg").op), "cuda", cuda)
-        return found
+        return shapes_asked
 
     def run(self, shape, dtype="float32", request="write", stride="2"):
         data = mx.nd.array(np.zeros(shape), dtype=dtype)
@@ -399,8 +399,8 @@ class TestPrepared:
         varied = [{"shape": (1, 4, 4, 4)}, {"shape": (1, 4, 4, 8)}, {"shape": (1, 4, 4, 4), "dtype": "float16"},
                   {"shape": (1, 16, 4, 4), "stride": "4"}]
         for _ in range(3):
-            for node in varied:
-                self.run(**node)
+            for bound_op in varied:
+                self.run(**bound_op)
         assert len(inferred) == 2 * len(varied), "forward and backward of each"
         self.run((1, 4, 4, 4), request="add")
         assert len(inferred) == 2 * len(varied) + 1
@@ -411,9 +411,9 @@ class TestPrepared:
         attrs = entry.op.parse({})
         data = mx.nd.ones((2, 1 << 17))
         for _ in range(2):
-            node = rtc.Node.of(entry.op, attrs, [data])
-            custom.Operator(entry, node).forward(True, ["write"], [data], [data.copy()], [])
-        arrays = [given["counts"] for _, given in launches]
+            bound_op = rtc.BoundOp.of(entry.op, attrs, [data])
+            custom.Operator(entry, bound_op).forward(True, ["write"], [data], [data.copy()], [])
+        arrays = [arguments["counts"] for _, arguments in launches]
         assert len(arrays) == 4 and len({id(array) for array in arrays}) == 1   # two launches of each node
 
     @pytest.mark.parametrize("small, arrays", [(rtc.SMALL, 1), (0, 2)])
@@ -423,10 +423,10 @@ class TestPrepared:
         data, label = mx.nd.ones((2, 1 << 17)), mx.nd.zeros((2,))
         outputs = [mx.nd.ones((2,)) for _ in range(3)]
         for _ in range(2):
-            operator = custom.Operator(entry, rtc.Node.of(entry.op, entry.op.parse({}), [data, label]))
+            operator = custom.Operator(entry, rtc.BoundOp.of(entry.op, entry.op.parse({}), [data, label]))
             operator.forward(True, ["write"] * 3, [data, label], outputs, [])
-        assert len({id(given["sums"]) for _, given in launches}) == arrays
-        assert len({id(given["counts"]) for _, given in launches}) == 1, "its zeros are needed"
+        assert len({id(arguments["sums"]) for _, arguments in launches}) == arrays
+        assert len({id(arguments["counts"]) for _, arguments in launches}) == 1, "its zeros are needed"
 
     def test_start_passes_addresses_as_mxnet_does(self, monkeypatch):
         """``Start`` is ``CudaKernel.launch`` without its conversions: both end in the same C call."""
@@ -455,7 +455,7 @@ class TestInNets:
     shape = (4, 8, 4, 4)
 
     def train(self, hybridize):
-        """The gradients of a net with two of our layers after a step."""
+        """Return the gradients of a net with two of our layers after a step."""
         mx.random.seed(1)
         net = mx.gluon.nn.HybridSequential(prefix="net_")
         # The width is given: to find it, gluon records all warnings for itself, those of other threads included.
@@ -476,9 +476,9 @@ class TestInNets:
         with gops.backend("custom"):
             self.train(hybridize)
             mx.nd.waitall()
-            found = [name.split("<")[0] for name, _ in launches]
-            assert found == ["reorg_forward", "abs_forward", "softmax_cross_entropy_forward",
-                             "softmax_cross_entropy_backward", "abs_backward"]
+            kernels = [name.split("<")[0] for name, _ in launches]
+            assert kernels == ["reorg_forward", "abs_forward", "softmax_cross_entropy_forward",
+                               "softmax_cross_entropy_backward", "abs_backward"]
             assert all(exports[0].endswith(("<float>", "<float, float>")) for exports in Recorder.compiled)
             forget()
             monkeypatch.setattr(Recorder, "broken", True)
@@ -490,7 +490,7 @@ class TestInNets:
                 np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
 
     def fit(self):
-        """The parameters after two epochs of Module with our loss head."""
+        """Return the parameters after two epochs of Module with our loss head."""
         net = mx.sym.FullyConnected(gops.ops.abs(mx.sym.var("data")), num_hidden=3, name="fc")
         net = gops.ops.softmax_output(net, mx.sym.var("softmax_label"), name="softmax")
         data = np.random.RandomState(0).uniform(-1, 1, (8, 6)).astype(np.float32)

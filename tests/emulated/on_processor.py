@@ -54,7 +54,7 @@ def check_operators():
 
 
 def check_first_operators():
-    """The same of a few operators, one of each kind of loop."""
+    """Check a few operators in the same way, one of each kind of loop."""
     return _compare(FIRST)
 
 
@@ -121,7 +121,7 @@ def check_int8():
 
 
 def _in_module(prefix, data):
-    """The outputs of an exported net in MXNet's Module."""
+    """Return the outputs of an exported net in MXNet's Module."""
     symbol, arguments, states = mx.model.load_checkpoint(prefix, 0)
     module = mx.mod.Module(symbol, label_names=None)
     module.bind([("data", data.shape)], for_training=False)
@@ -139,8 +139,8 @@ def main():
     for name in parser.parse_args().checks:
         print(f"{name} ...", flush=True)   # an illegal instruction ends the process without another word
         start = time.perf_counter()
-        found = CHECKS[name]()
-        print(f"{name}: {found}; {time.perf_counter() - start:.0f} s", flush=True)
+        result = CHECKS[name]()
+        print(f"{name}: {result}; {time.perf_counter() - start:.0f} s", flush=True)
     print("passed", flush=True)
 
 

@@ -114,9 +114,9 @@ def test_the_bytes_of_mxnet(dtype, tmp_path, rng):
         names = values if arrays_ is values else ("0", "1")
         read = params.read("test", theirs)
         assert list(read) == list(names)
-        for found, expected in zip(read.values(), values.values()):
-            assert found.dtype == expected.dtype
-            np.testing.assert_array_equal(found, expected)
+        for array, expected in zip(read.values(), values.values()):
+            assert array.dtype == expected.dtype
+            np.testing.assert_array_equal(array, expected)
 
 
 def test_the_shapes_of_numpy(tmp_path):

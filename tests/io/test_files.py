@@ -32,7 +32,7 @@ def names(tmp_path, monkeypatch):
     return ["a.json", "b.params", "c.txt"]
 
 
-def found():
+def contents():
     return {path.name: path.read_text() for path in pathlib.Path().iterdir() if path.is_file()}
 
 
@@ -53,7 +53,7 @@ def test_a_rename_that_fails(failing, before, names, monkeypatch):
     monkeypatch.setattr(os, "replace", fail)
     with pytest.raises(gops.OpError, match="gluonops.export: cannot write a.json and b.params and c.txt: planted"):
         files.replace("export", {name: saver("new") for name in names})
-    assert found() == before
+    assert contents() == before
     monkeypatch.undo()
 
 
@@ -94,7 +94,7 @@ def test_ctrl_c_at_every_line(names, before, monkeypatch):
             saver(text)(name)
         with pytest.raises(KeyboardInterrupt):
             replace_interrupted(line)
-        results.append(found())
+        results.append(contents())
         monkeypatch.chdir("..")
     assert results[0] == before and results[-1] == NEW_PAIR
     assert [line for line, result in enumerate(results, 1) if result not in (before, NEW_PAIR)] == []
@@ -116,7 +116,7 @@ def test_ctrl_c_while_old_files_are_put_back(names, monkeypatch, interrupted):
     monkeypatch.setattr(os, "replace", replace)
     with pytest.raises(KeyboardInterrupt):
         files.replace("export", {name: saver("new") for name in names})
-    assert found() == dict.fromkeys(names, "old") and len(calls) > max(interrupted)
+    assert contents() == dict.fromkeys(names, "old") and len(calls) > max(interrupted)
 
 
 def test_an_old_file_that_cannot_be_put_back(names, monkeypatch):
@@ -154,13 +154,13 @@ def test_a_folder_in_the_place_of_the_last(names):
     os.mkdir("c.txt")
     with pytest.raises(gops.OpError, match="Is a directory"):
         files.replace("export", {name: saver("new") for name in names})
-    assert found() == {"a.json": "old"}
+    assert contents() == {"a.json": "old"}
 
 
 def test_all_at_once(names):
     saver("old")("a.json")
     files.replace("export", {name: saver("new") for name in names})
-    assert found() == dict.fromkeys(names, "new")
+    assert contents() == dict.fromkeys(names, "new")
 
 
 def test_targets(names):
@@ -247,8 +247,9 @@ def test_lines_of_what_is_no_text_file(tmp_path):
     reasons = {"latin": "it is not a text file", "fifo": "it is not a regular file",
                "none": "No such file or directory"}
     for name, reason in reasons.items():
-        with pytest.raises(gops.OpError) as found:
+        with pytest.raises(gops.OpError) as refused:
             files.read_lines("test", tmp_path / name, "Pass another", "the list")
-        assert str(found.value) == f"gluonops.test: the list {tmp_path / name} cannot be read: {reason}. Pass another."
+        what = f"the list {tmp_path / name} cannot be read: {reason}"
+        assert str(refused.value) == f"gluonops.test: {what}. Pass another."
     with pytest.raises(gops.OpError, match="the class names in .*fifo cannot be read: it is not a regular file"):
         class_names(tmp_path / "fifo", "test")

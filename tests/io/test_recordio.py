@@ -57,7 +57,7 @@ def test_what_is_damaged(path, tmp_path):
     for damaged, text in (
             (whole[:-2], "no next part of the record"), (whole[:-14], "the file ends at byte"),
             (b"JPEG" * 8, "a.rec has no record at byte 0"), (b"\n", "a.rec has no record at byte 0"),
-            (struct.pack("<II", recordio.MAGIC, 2 ** 29 - 1) + b"x" * 64, "536870911 bytes from byte 0 on; the file"),
+            (struct.pack("<II", recordio.MAGIC, 2 ** 29 - 1) + b"x" * 64, "536870911 bytes follow byte 0, and the"),
             (struct.pack("<II", recordio.MAGIC, recordio.LAST << recordio.LENGTH_BITS), "no next part"),
             (struct.pack("<II", recordio.MAGIC, recordio.FIRST << recordio.LENGTH_BITS), "no next part")):
         rec.write_bytes(damaged)

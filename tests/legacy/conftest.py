@@ -5,4 +5,4 @@ from gluonops.legacy import notice
 
 @pytest.fixture(autouse=True)
 def warned(monkeypatch):
-    monkeypatch.setattr(notice, "_warn", lambda *given: None)
+    monkeypatch.setattr(notice, "_warn", lambda *arguments: None)

@@ -33,7 +33,7 @@ ABSURD = [
 
 
 def error_of(call):
-    """What it raises, as text; empty where it does not."""
+    """Return what it raises, as text, or empty where it does not."""
     try:
         call()
     except Exception as error:
@@ -42,7 +42,7 @@ def error_of(call):
 
 
 def variables_only(name, **attrs):
-    """An operator of the library on variables alone, by its name in a graph."""
+    """Return an operator of the library on variables alone, by its name in a graph."""
     op = registry.get(name).op
     strings = {key: str(value) for key, value in attrs.items()}
     return getattr(mx.sym, op.graph_name)(*(mx.sym.var(arg.name) for arg in op.inputs), **strings)
@@ -61,8 +61,8 @@ def a_hundred_times():
 def from_an_output():
     x, z = mx.sym.var("x"), mx.sym.var("z")
 
-    def shape_of(node, **known):
-        return (node + z).infer_shape(**known)[0][0]
+    def shape_of(node, **shapes):
+        return (node + z).infer_shape(**shapes)[0][0]
 
     assert shape_of(mx.sym.gluonops_abs(x), z=(2, 3)) == (2, 3)
     assert shape_of(mx.sym.gluonops_softmax(x), z=(2, 3, 4)) == (2, 3, 4)
@@ -77,8 +77,8 @@ def of_a_custom_op():
     """Python has no answer for an unknown number of dimensions; the library answers in its place."""
     x, z = mx.sym.var("x"), mx.sym.var("z")
 
-    def shape_of(node, **known):
-        return (node + z).infer_shape(**known)[0][0]
+    def shape_of(node, **shapes):
+        return (node + z).infer_shape(**shapes)[0][0]
 
     with gops.backend("custom"):
         a_hundred_times()
@@ -101,13 +101,13 @@ def without_dimensions():
         for name in SUITES:
             op, symbol = registry.get(name).op, variables_only(name)
             assert symbol.infer_shape_partial()[0] == [None] * len(op.inputs)
-            known = {op.inputs[0].name: ()}
+            scalar = {op.inputs[0].name: ()}
             try:
-                expected = op.infer_shape(op.parse({}), known)
+                expected = op.infer_shape(op.parse({}), scalar)
             except gops.OpError as error:
-                assert str(error) in error_of(lambda: variables_only(name).infer_shape_partial(**known)), name   # noqa: B023
+                assert str(error) in error_of(lambda: variables_only(name).infer_shape_partial(**scalar)), name   # noqa: B023
                 continue
-            assert symbol.infer_shape_partial(**known)[1] == [expected[out.name] for out in op.outputs]
+            assert symbol.infer_shape_partial(**scalar)[1] == [expected[out.name] for out in op.outputs]
 
 
 def mistyped_names():
@@ -115,8 +115,8 @@ def mistyped_names():
     for head in (gops.ops.softmax_output(data, label), gops.ops.softmax_cross_entropy(data, label),
                  gops.ops.softmax_output(mx.sym.FullyConnected(data, num_hidden=3), label)):
         for _ in range(20):
-            for known in {"softmax_label": (4,)}, {"dato": (4, 3), "softmax_label": (4,)}:
-                error = error_of(lambda: head.simple_bind(mx.cpu(), **known))   # noqa: B023
+            for shapes in {"softmax_label": (4,)}, {"dato": (4, 3), "softmax_label": (4,)}:
+                error = error_of(lambda: head.simple_bind(mx.cpu(), **shapes))   # noqa: B023
                 assert "cannot decide shapes" in error and "data: " in error, error
             executor = head.simple_bind(mx.cpu(), data=(4, 3), lable=(4,))   # it follows from the data
             assert executor.arg_dict["softmax_label"].shape == (4,)
@@ -140,7 +140,7 @@ def absurd_sizes():
 
 
 def graph(operator, attrs, inputs):
-    """The JSON of one node on so many variables."""
+    """Return the JSON of one node on so many variables."""
     nodes = [{"op": "null", "name": f"x{i}", "inputs": []} for i in range(inputs)]
     nodes.append({"op": operator, "name": "h", "attrs": attrs, "inputs": [[i, 0, 0] for i in range(inputs)]})
     return json.dumps({"nodes": nodes, "arg_nodes": list(range(inputs)), "heads": [[inputs, 0, 0]],
@@ -149,11 +149,11 @@ def graph(operator, attrs, inputs):
 
 def ask(text):
     symbol = mx.sym.load_json(text)
-    known = dict.fromkeys(symbol.list_arguments(), (2, 3))
+    shapes = dict.fromkeys(symbol.list_arguments(), (2, 3))
     symbol.infer_shape_partial()
-    symbol.infer_shape_partial(**known)
-    symbol.infer_type_partial(**dict.fromkeys(known, "float32"))
-    symbol.simple_bind(mx.cpu(), grad_req="null", **known).forward()
+    symbol.infer_shape_partial(**shapes)
+    symbol.infer_type_partial(**dict.fromkeys(shapes, "float32"))
+    symbol.simple_bind(mx.cpu(), grad_req="null", **shapes).forward()
 
 
 def strange_graphs():

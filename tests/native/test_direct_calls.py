@@ -25,7 +25,7 @@ def _library():
 def ways(monkeypatch):
     """Which way each call has gone: ``direct`` or ``engine``."""
     taken = []
-    run, run_in_engine = native.Call.__call__, native.Call._run_in_engine
+    run, run_in_engine = native.LibraryCall.__call__, native.LibraryCall._run_in_engine
 
     def noted(call, inputs):
         by_engine = taken.count("engine")
@@ -40,8 +40,8 @@ def ways(monkeypatch):
 
     with gops.backend("native"):
         regain_patience()
-        monkeypatch.setattr(native.Call, "__call__", noted)
-        monkeypatch.setattr(native.Call, "_run_in_engine", noted_in_engine)
+        monkeypatch.setattr(native.LibraryCall, "__call__", noted)
+        monkeypatch.setattr(native.LibraryCall, "_run_in_engine", noted_in_engine)
         yield taken
 
 
@@ -123,7 +123,7 @@ def test_an_error_is_not_kept(ways):
 
 
 def in_new_thread(function):
-    """What a function returns. Its first call is not left to the engine."""
+    """Return what a function returns. Its first call is not left to the engine."""
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         return pool.submit(function).result(timeout=120)
 
@@ -199,7 +199,7 @@ def test_no_elements(ways, shape):
 def test_the_user_gets_the_outputs_of_the_contract(ways):
     """The others, which the gradient reads, are freed."""
     op = registry.get("softmax_cross_entropy").op
-    loss = native.Call(op, op.parse({}))([random(4, 3), mx.nd.array([0, 1, 2, 0])])
+    loss = native.LibraryCall(op, op.parse({}))([random(4, 3), mx.nd.array([0, 1, 2, 0])])
     assert len(op.outputs) == 3 and loss.shape == (4,)
 
 
@@ -231,7 +231,7 @@ def test_a_wrong_attribute_is_refused_where_the_node_is_made(ways):
 def test_a_call_that_cannot_be_prepared_says_why(ways):
     op = registry.get("softmax").op
     with pytest.raises(gops.OpError, match=r"gluonops\.softmax: temperature is '-1.0'; expected a finite number above"):
-        native.Call(op, op.parse({})._replace(temperature=-1.0))
+        native.LibraryCall(op, op.parse({})._replace(temperature=-1.0))
 
 
 def test_bad_input_raises_in_the_call(ways):

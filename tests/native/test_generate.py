@@ -114,17 +114,17 @@ def test_an_attribute_is_declared_once(package, tmp_path):
                  "std::optional<double> least = {1.5};"):
         assert line in header
     text = source.with_name("operators.cc").read_text()
-    for line in ('attrs.times = given.get("times", attrs.times, "an integer of at least 1", Int{1});',
+    for line in ('attrs.times = node_attributes.get("times", attrs.times, "an integer of at least 1", Int{1});',
                  'attrs.slope, "a finite number above 0", Float{-INFINITY, 0.0, INFINITY});',
-                 'attrs.kind = given.get("kind", attrs.kind, "\'a\' or \'b_c\'", Choice{{"a", "b_c"}});',
-                 'attrs.skip = given.get("skip", attrs.skip, "None or an integer", OrNone{Int{}});',
+                 'attrs.kind = node_attributes.get("kind", attrs.kind, "\'a\' or \'b_c\'", Choice{{"a", "b_c"}});',
+                 'attrs.skip = node_attributes.get("skip", attrs.skip, "None or an integer", OrNone{Int{}});',
                  '"None or a finite number of at least 0", OrNone{Float{0.0, -INFINITY, INFINITY}});',
                  'named("n", "n * times", factor(NAME, "times", Wide(attrs.times)), {})'):
         assert line in text
 
 
 def compile_unit(package, folder):
-    """What the compiler says about the kernels, which need nothing of MXNet, and about what MXNet asks for."""
+    """Return what the compiler says about the kernels, which need nothing of MXNet, and about what MXNet asks for."""
     source, = load().generate(folder, package)
     try:
         compiler = build.find_compiler()

@@ -25,7 +25,7 @@ def symbol(name, attrs, inputs=None):
 
 
 def complaint(call):
-    """The library's text, which MXNet quotes in its exception."""
+    """Return the library's text, which MXNet quotes in its exception."""
     with pytest.raises(gops.OpError) as caught:
         call()
     assert str(caught.value) in str(caught.value.__context__)
@@ -56,17 +56,18 @@ def variants(shape):
 def assert_shapes_as_contract(name, attrs, shapes, unknown=0):
     """Compare MXNet's answer, which has the size ``unknown`` for one that does not follow, with the contract's."""
     op = registry.get(name).op
-    known = {arg.name: shape for arg, shape in zip(op.inputs, shapes) if shape is not None}
-    given = {key: tuple(unknown if size == UNKNOWN else size for size in shape) for key, shape in known.items()}
+    input_shapes = {arg.name: shape for arg, shape in zip(op.inputs, shapes) if shape is not None}
+    asked_shapes = {key: tuple(unknown if size == UNKNOWN else size for size in shape)
+                    for key, shape in input_shapes.items()}
     try:
-        expected = op.infer_shape(op.parse(attrs), known)
+        expected = op.infer_shape(op.parse(attrs), input_shapes)
     except gops.OpError as error:
-        assert complaint(lambda: symbol(name, attrs).infer_shape_partial(**given)) == str(error)
+        assert complaint(lambda: symbol(name, attrs).infer_shape_partial(**asked_shapes)) == str(error)
         return
-    arguments, outputs, _ = symbol(name, attrs).infer_shape_partial(**given)
+    arguments, outputs, _ = symbol(name, attrs).infer_shape_partial(**asked_shapes)
     want = [tuple(unknown if size == UNKNOWN else size for size in expected.get(tensor.name, ()))
             for tensor in op.tensors]
-    assert arguments + outputs == want, given
+    assert arguments + outputs == want, asked_shapes
 
 
 def test_zero_sizes_are_known_in_numpys_sense():
@@ -81,16 +82,16 @@ def test_types(name):
     every = ("float16", "float32", "float64", "uint8", "int8", "int32", "int64", "bool", None)
     variants = [{}] + ([{"sparse_label": "False"}] if name == "softmax_cross_entropy" else [])
     for attrs, dtypes in itertools.product(variants, itertools.product(every, repeat=len(op.inputs))):
-        known = {arg.name: dtype for arg, dtype in zip(op.inputs, dtypes) if dtype}
+        input_dtypes = {arg.name: dtype for arg, dtype in zip(op.inputs, dtypes) if dtype}
         try:
-            expected = op.infer_type(op.parse(attrs), known)
+            expected = op.infer_type(op.parse(attrs), input_dtypes)
         except gops.OpError as error:
-            assert complaint(lambda: symbol(name, attrs).infer_type(**known)) == str(error)   # noqa: B023
+            assert complaint(lambda: symbol(name, attrs).infer_type(**input_dtypes)) == str(error)   # noqa: B023
             continue
-        arguments, outputs, _ = symbol(name, attrs).infer_type_partial(**known)
+        arguments, outputs, _ = symbol(name, attrs).infer_type_partial(**input_dtypes)
         as_types = {key: dtype and np.dtype(dtype).type for key, dtype in expected.items()}
-        assert arguments == [as_types[arg.name] for arg in op.inputs], known
-        assert outputs == [as_types[out.name] for out in op.outputs], known
+        assert arguments == [as_types[arg.name] for arg in op.inputs], input_dtypes
+        assert outputs == [as_types[out.name] for out in op.outputs], input_dtypes
 
 
 @pytest.mark.parametrize("name, error", ERRORS)
@@ -118,17 +119,17 @@ INTEGERS = [(name, attr.name) for name in SUITES for attr in registry.get(name).
 def test_attribute_strings(name, attr, text):
     op = registry.get(name).op
     shapes = dict(zip((arg.name for arg in op.inputs), SUITES[name].cases[0].shapes))
-    known = {key: shapes[key] for key in (op.inputs[0].name, *SUITES[name].given)}
-    given = {attr: text}
+    input_shapes = {key: shapes[key] for key in (op.inputs[0].name, *SUITES[name].own_shapes)}
+    attribute = {attr: text}
     try:
-        parsed = op.parse(given)
-        expected = op.infer_shape(parsed, known)
+        parsed = op.parse(attribute)
+        expected = op.infer_shape(parsed, input_shapes)
     except gops.OpError as error:
         want = str(error).splitlines()
-        got = complaint(lambda: symbol(name, given).infer_shape(**known))
+        got = complaint(lambda: symbol(name, attribute).infer_shape(**input_shapes))
         assert got == want[0]
         return
-    _, outputs, _ = symbol(name, given).infer_shape(**known)
+    _, outputs, _ = symbol(name, attribute).infer_shape(**input_shapes)
     assert outputs == [expected[out.name] for out in op.outputs]
 
 

@@ -179,7 +179,7 @@ SHAPES = {
 
 
 def digest():
-    """A hash of every operator's results on tensors that are worth several threads."""
+    """Return a hash of every operator's results on tensors that are worth several threads."""
     result, rng = hashlib.sha256(), np.random.RandomState(0)
     for name, (shapes, attrs) in sorted(SHAPES.items()):
         for dtype in FLOATS:
@@ -192,14 +192,14 @@ def digest():
 
 @pytest.mark.slow
 def test_results_do_not_depend_on_the_number_of_threads():
-    found = set()
+    digests = set()
     for threads in ("1", "2", "3", "4"):
         env = {**os.environ, "OMP_NUM_THREADS": threads, "GLUONOPS_CHECK_LABELS": "0"}
         env["PYTHONPATH"] = os.pathsep.join([str(HERE.parent), *filter(None, [env.get("PYTHONPATH")])])
         done = subprocess.run([sys.executable, __file__], env=env, text=True, capture_output=True,
                               check=True)
-        found.add(done.stdout.split()[-1])
-    assert len(found) == 1
+        digests.add(done.stdout.split()[-1])
+    assert len(digests) == 1
 
 
 @pytest.mark.slow

@@ -29,7 +29,7 @@ def unit(rows):
 
 
 def trained(head, data, label):
-    """The loss, and the gradient of the weight."""
+    """Return the loss, and the gradient of the weight."""
     with autograd.record():
         loss = head(data, label)
     loss.backward()
@@ -37,7 +37,7 @@ def trained(head, data, label):
 
 
 def by_hand(head, data, label, chosen=slice(None), **margins):
-    """The loss, and the gradients of data and weight: the oracle of cosines, and the chain rule through lengths."""
+    """Return the loss, and the gradients of data and weight, by the oracle of cosines and the chain rule."""
     weight, vectors = head.weight.data().asnumpy().astype("float64"), data.asnumpy().astype("float64")
     centres, directions = unit(weight[chosen]), unit(vectors)
     numbers = np.searchsorted(np.arange(CLASSES)[chosen], label.asnumpy())
@@ -52,13 +52,13 @@ def by_hand(head, data, label, chosen=slice(None), **margins):
 
 
 def through_length(rows, of_unit):
-    """The gradient of rows from that of the rows divided by their lengths."""
+    """Return the gradient of rows from that of the rows divided by their lengths."""
     along = (of_unit * unit(rows)).sum(1, keepdims=True) * unit(rows)
     return (of_unit - along) / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
-def assert_close(found, expected):
-    for ours, theirs in zip(found, expected):
+def assert_close(results, expected):
+    for ours, theirs in zip(results, expected):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
@@ -84,14 +84,14 @@ def test_sampled_classes(rows, classes, sparse_grad, hybridized, rng):
     head.hybridize(hybridized)
     data, label = inputs(rng, rows)
     label = label[:classes].tile(rows // classes)
-    seen, own = set(), set(label.asnumpy().astype(int))
+    drawn, own = set(), set(label.asnumpy().astype(int))
     for _ in range(8):
         loss, gradient = trained(head, data, label)
         chosen = np.flatnonzero(np.abs(gradient).sum(1))
         assert len(chosen) == 6 and own <= set(chosen)
         assert_close((loss, data.grad.asnumpy(), gradient), by_hand(head, data, label, chosen))
-        seen |= set(chosen)
-    assert len(seen) > 8 or classes == 6, "other classes are drawn from pass to pass"
+        drawn |= set(chosen)
+    assert len(drawn) > 8 or classes == 6, "other classes are drawn from pass to pass"
 
 
 @pytest.mark.parametrize("sparse_grad", [False, True])

@@ -25,25 +25,25 @@ def test_pixel_shuffle(rng):
 
 def test_spp(rng):
     data = rng.randn(*IMAGES).astype("float32")
-    found = run(gops.nn.SPP((3, 5)), data)
+    output = run(gops.nn.SPP((3, 5)), data)
     expected = [data]
     for size in (3, 5):
         padded = np.pad(data, ((0, 0), (0, 0), (size // 2,) * 2, (size // 2,) * 2), constant_values=-np.inf)
         windows = np.lib.stride_tricks.sliding_window_view(padded, (size, size), axis=(2, 3))
         expected.append(windows.max((-2, -1)))
-    np.testing.assert_array_equal(found, np.concatenate(expected, axis=1))
+    np.testing.assert_array_equal(output, np.concatenate(expected, axis=1))
 
 
 @pytest.mark.parametrize("size, row", [(2, [1, 1]), (3, [1, 2, 1]), (4, [1, 3, 3, 1]), (5, [1, 4, 6, 4, 1])])
 def test_blur_pool(size, row, rng):
     data = rng.randn(*IMAGES)
-    found = run(gops.nn.BlurPool(8, size), data)
+    output = run(gops.nn.BlurPool(8, size), data)
     pad = ((size - 1) // 2, size // 2)
     windows = np.lib.stride_tricks.sliding_window_view(np.pad(data, ((0, 0), (0, 0), pad, pad), mode="reflect"),
                                                        (size, size), axis=(2, 3))[:, :, ::2, ::2]
     weight = np.outer(row, row) / np.sum(row) ** 2
-    np.testing.assert_allclose(found, (windows * weight).sum((-2, -1)), rtol=1e-5, atol=1e-5)
-    assert found.shape == (2, 8, 3, 5)
+    np.testing.assert_allclose(output, (windows * weight).sum((-2, -1)), rtol=1e-5, atol=1e-5)
+    assert output.shape == (2, 8, 3, 5)
 
 
 def test_the_filter_of_blur_pool_is_not_trained():
@@ -56,11 +56,11 @@ def test_the_filter_of_blur_pool_is_not_trained():
 def test_squeeze_excite(rng):
     data = rng.randn(*IMAGES)
     block = gops.nn.SqueezeExcite(8, reduction=3)
-    found = run(block, data)
+    output = run(block, data)
     squeeze, expand = (layer.weight.data().asnumpy()[:, :, 0, 0] for layer in (block.squeeze, block.expand))
     assert squeeze.shape == (2, 8)
     weights = 1 / (1 + np.exp(-np.maximum(data.mean((2, 3)) @ squeeze.T, 0) @ expand.T))
-    np.testing.assert_allclose(found, data * weights[:, :, None, None], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(output, data * weights[:, :, None, None], rtol=1e-5, atol=1e-5)
 
 
 class TestDropBlock:

@@ -197,7 +197,7 @@ OF_NUMPY = ("losses", "mixed")   # they return numbers, or truth values
 
 
 def made(name, hybridize=True):
-    """A net, made and run in the NumPy mode in force: net, inputs, outputs, and shapes by name."""
+    """Return a net, made and run in the NumPy mode in force: net, inputs, outputs, and shapes by name."""
     mx.random.seed(1)
     make, shapes = NETS[name]
     net = make()

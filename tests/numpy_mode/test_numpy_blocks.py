@@ -69,7 +69,7 @@ def array_like(existing, value):
 
 
 def strip(net):
-    """The parameters by their names without the net's prefix."""
+    """Return the parameters by their names without the net's prefix."""
     return {name.removeprefix(net.prefix): parameter for name, parameter in net.collect_params().items()}
 
 

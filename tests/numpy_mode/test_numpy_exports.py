@@ -48,14 +48,14 @@ def in_onnxruntime(path, inputs):
     return session.run(None, dict(zip([one.name for one in session.get_inputs()], inputs)))
 
 
-def is_close(found, expected, tolerance=2e-5):
-    assert [(each.shape, each.dtype) for each in found] == [(each.shape, each.dtype) for each in expected]
-    for one, other in zip(found, expected):
+def is_close(outputs, expected, tolerance=2e-5):
+    assert [(each.shape, each.dtype) for each in outputs] == [(each.shape, each.dtype) for each in expected]
+    for one, other in zip(outputs, expected):
         np.testing.assert_allclose(one, other, tolerance, tolerance)
 
 
 def of_symbol(prefix, shapes, inputs):
-    """What the files compute, bound with legacy arrays."""
+    """Return what the files compute, bound with legacy arrays."""
     loaded = mx.sym.load(f"{prefix}-symbol.json")
     arrays = {name.split(":", 1)[1]: value for name, value in mx.nd.load(f"{prefix}-0000.params").items()}
     arrays.update((name, mx.nd.array(value)) for name, value in zip(shapes, inputs))
@@ -180,13 +180,13 @@ def test_a_loaded_classifier_runs_in_each_mode(numpy_mode, tmp_path):
     net.classes = [str(number) for number in range(10)]
     net.preprocessing = {"colours": "RGB", "range": [0, 1], "resize": "stretch"}
     export.symbol(net, str(tmp_path / "net"), book_nets.IMAGES, numpy=True)
-    found = []
+    answers = []
     picture = np.random.RandomState(1).randint(0, 255, (20, 30, 3)).astype("uint8")
     for mode in MODES:
         enter(mode)
-        found.append(export.load(str(tmp_path / "net")).classify(picture))
+        answers.append(export.load(str(tmp_path / "net")).classify(picture))
     npx.reset_np()
-    assert found[0] == found[1] == found[2]
+    assert answers[0] == answers[1] == answers[2]
 
 
 def dense(channels):

@@ -158,12 +158,12 @@ SOURCES = [("_npi_zeros", [], {"shape": (2, 3)}), ("_npi_ones", [], {"shape": ()
 
 def named(case):
     op, inputs, attrs = case
-    given = ",".join(f"{kind}{list(shape)}" for shape, kind in inputs)
-    return f"{op}({given}){''.join(f' {name}={value}' for name, value in attrs.items())}"
+    arguments = ",".join(f"{kind}{list(shape)}" for shape, kind in inputs)
+    return f"{op}({arguments}){''.join(f' {name}={value}' for name, value in attrs.items())}"
 
 
 def one_graph(case):
-    """A graph of one node, whose variables have the shapes and types themselves."""
+    """Return a graph of one node, whose variables have the shapes and types themselves."""
     op, inputs, attrs = case
     variables = [Node(VARIABLE, f"input{place}") for place in range(len(inputs))]
     texts = {name: str(value) for name, value in attrs.items()}
@@ -174,20 +174,20 @@ def one_graph(case):
 @pytest.mark.parametrize("case", [*FLOATS, *INTEGERS, *EMPTY, *SOURCES], ids=named)
 def test_shapes_and_types_are_those_of_mxnet(case):
     graph = one_graph(case)
-    known = {f"input{place}": shape for place, (shape, _) in enumerate(case[1])}
+    input_shapes = {f"input{place}": shape for place, (shape, _) in enumerate(case[1])}
     types = {f"input{place}": np.dtype(kind.replace("unit", F)) for place, (_, kind) in enumerate(case[1])}
-    found = rules.infer_shapes(graph, known)
-    outputs = Graph(found, graph.attrs)
-    expected = sizes.by_mxnet("infer_shape_partial", outputs, known)
+    shapes = rules.infer_shapes(graph, input_shapes)
+    outputs = Graph(shapes, graph.attrs)
+    expected = sizes.by_mxnet("infer_shape_partial", outputs, input_shapes)
     if case[0] in ("_npi_hstack", "_npi_dstack"):   # MXNet forgets sizes of their inputs
-        found = {entry: shape for entry, shape in found.items() if not entry[0].is_variable}
-    assert {entry: tuple(expected[entry]) for entry in found} == found
+        shapes = {entry: shape for entry, shape in shapes.items() if not entry[0].is_variable}
+    assert {entry: tuple(expected[entry]) for entry in shapes} == shapes
     kinds = sizes.by_mxnet("infer_type_partial", outputs, types)
-    assert {entry: np.dtype(kind) for entry, kind in kinds.items()} == rules.infer_types(graph, types, found)
+    assert {entry: np.dtype(kind) for entry, kind in kinds.items()} == rules.infer_types(graph, types, shapes)
 
 
 def whole(cases):
-    """A net with an output for each case, whose inputs are float32, of at least one axis, and cast."""
+    """Return a net with an output for each case, whose inputs are float32, of at least one axis, and cast."""
     inputs, values, outputs = {}, {}, []
     drawing = np.random.RandomState(1)
     for number, case in enumerate(cases):
@@ -221,9 +221,9 @@ def by_mxnet(model, values):
 TABLES = {"floats": FLOATS, "integers": INTEGERS}
 
 
-def compared(cases, found, expected):
+def compared(cases, results, expected):
     wrong = []
-    for case, one, other in zip(cases, found, expected):
+    for case, one, other in zip(cases, results, expected):
         tolerance = 4e-3 if one.dtype == H else 4e-6
         is_alike = one.shape == other.shape and one.dtype == other.dtype and np.allclose(
             one.astype(D), other.astype(D), tolerance, tolerance, equal_nan=True)
@@ -261,8 +261,8 @@ def test_torch_computes_the_same(table, tmp_path, monkeypatch):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     order = ExportedModel.from_files(str(tmp_path / "net")).graph.variables()
-    found = module.load()(*[torch.from_numpy(values[name]) for name in order])
-    compared(TABLES[table], [one.numpy() for one in found], by_mxnet(model, values))
+    outputs = module.load()(*[torch.from_numpy(values[name]) for name in order])
+    compared(TABLES[table], [one.numpy() for one in outputs], by_mxnet(model, values))
 
 
 def test_every_operator_has_a_case_and_converters():

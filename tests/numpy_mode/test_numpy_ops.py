@@ -26,7 +26,7 @@ def first(outputs):
 
 
 def run(net, arrays, head):
-    """The first output and the gradients of all inputs, as NumPy arrays of the process."""
+    """Return the first output and the gradients of all inputs, as NumPy arrays of the process."""
     for array in arrays:
         array.attach_grad()
     with autograd.record():

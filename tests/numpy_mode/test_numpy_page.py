@@ -62,8 +62,8 @@ def test_what_is_in_their_place(name, tmp_path):
         net.hybridize()
         np.testing.assert_allclose(net(mx.np.array(x)).asnumpy(), expected, 2e-5, 2e-5)
         path = gops.export.onnx(net, str(tmp_path / "net.onnx"), SHAPE)
-        found, = pytest.importorskip("onnxruntime").InferenceSession(path).run(None, {"data": x})
-        np.testing.assert_allclose(found, expected, 2e-5, 2e-5)
+        output, = pytest.importorskip("onnxruntime").InferenceSession(path).run(None, {"data": x})
+        np.testing.assert_allclose(output, expected, 2e-5, 2e-5)
         pytest.importorskip("torch")
         gops.export.torch(net, tmp_path / "torch", SHAPE)
     finally:

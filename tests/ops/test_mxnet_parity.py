@@ -20,7 +20,7 @@ REFUSED = (gops.OpError, mx.MXNetError)
 
 
 def graph(name, backend, *inputs, **attrs):
-    """The operator on variables."""
+    """Return the operator on variables."""
     with gops.backend(backend):
         return getattr(gops.ops, name)(*[mx.sym.var(variable) for variable in inputs], **attrs)
 

@@ -74,7 +74,7 @@ class Launch:
 
     # -- registers -------------------------------------------------------------------------------------------
     def register(self, name: str) -> np.ndarray:
-        """All threads' values of a register: unsigned bits, or a predicate."""
+        """Return all threads' values of a register: unsigned bits, or a predicate."""
         values = self.registers.get(name)
         if values is None:
             kind = self.kernel.register_type(name)
@@ -180,31 +180,31 @@ class Launch:
 
 
 def _special(thread: np.ndarray, number: np.ndarray, lane: np.ndarray, grid: tuple, block: tuple) -> dict:
-    """The special registers."""
-    found = {"%laneid": lane, "%warpid": thread // WARP, "%lanemask_lt": (1 << lane) - 1,
-             "%lanemask_eq": 1 << lane}
+    """Return the special registers."""
+    registers = {"%laneid": lane, "%warpid": thread // WARP, "%lanemask_lt": (1 << lane) - 1,
+                 "%lanemask_eq": 1 << lane}
     for name, index, sizes in (("tid", thread, block), ("ctaid", number, grid)):
         for axis, size in zip("xyz", sizes):
-            found[f"%{name}.{axis}"] = index % size
-            found[f"%n{name}.{axis}"] = np.full(len(thread), size)
+            registers[f"%{name}.{axis}"] = index % size
+            registers[f"%n{name}.{axis}"] = np.full(len(thread), size)
             index = index // size
-    return {name: values.astype(np.uint32) for name, values in found.items()}
+    return {name: values.astype(np.uint32) for name, values in registers.items()}
 
 
 def _granules(kernel: Kernel) -> dict[str, int]:
-    """The smallest element that a kernel accesses in each space."""
-    found = {"global": 16, "shared": 16}
+    """Return the smallest element that a kernel accesses in each space."""
+    smallest = {"global": 16, "shared": 16}
     for instruction in kernel.instructions:
         if instruction.root not in ("ld", "st", "atom", "red") or "param" in instruction.parts:
             continue
-        for space in found:
+        for space in smallest:
             if space in instruction.parts or not {"global", "shared", "local"} & set(instruction.parts):
-                found[space] = min(found[space], SIZES[instruction.type])
-    return found
+                smallest[space] = min(smallest[space], SIZES[instruction.type])
+    return smallest
 
 
 def placed_tables(kernel: Kernel) -> Memory:
-    """The tables that a kernel uses, in a memory of their own that may only be read."""
+    """Return the tables that a kernel uses, in a memory of their own that may only be read."""
     if not hasattr(kernel, "placed_tables"):
         memory = Memory(sum(len(values) for _, values in kernel.tables.values()), len(kernel.tables))
         for name, (alignment, values) in kernel.tables.items():
@@ -219,7 +219,7 @@ Step = Callable   # step(launch, threads) -> whether it ends the basic block
 
 
 def compiled(kernel: Kernel) -> list[tuple[Instruction, Step]]:
-    """Each instruction with what it does."""
+    """Return each instruction with what it does."""
     if not hasattr(kernel, "compiled"):
         kernel.compiled = [(instruction, _step(kernel, position))
                            for position, instruction in enumerate(kernel.instructions)]
@@ -239,7 +239,7 @@ def _step(kernel: Kernel, position: int) -> Step:
 
 
 def _guarded(instruction: Instruction, effect: Callable) -> Step:
-    """The effect for the threads whose predicate holds."""
+    """Return the effect for the threads whose predicate holds."""
     guard, negated = instruction.guard, instruction.negated
     if guard is None:
         return effect
@@ -280,7 +280,7 @@ def _exit(instruction, position):
 
 
 def _effect(kernel: Kernel, instruction: Instruction) -> Callable:
-    """What an instruction does that neither waits nor branches."""
+    """Return what an instruction does that neither waits nor branches."""
     root = instruction.root
     if root in ("ld", "ldu"):
         return _load(kernel, instruction)
@@ -300,15 +300,15 @@ def _effect(kernel: Kernel, instruction: Instruction) -> Callable:
 
 
 def _compute(kernel, instruction):
-    found = operation(instruction)
+    rule = operation(instruction)
     target, *operands = instruction.operands
-    if len(operands) != len(found.operands):
+    if len(operands) != len(rule.operands):
         raise PtxError(f"unknown instruction: {instruction.text}")
-    readers = [reader(kernel, operand, kind) for operand, kind in zip(operands, found.operands)]
+    readers = [reader(kernel, operand, kind) for operand, kind in zip(operands, rule.operands)]
     first, _, second = target.partition("|")   # setp has a second target, for the opposite
 
     def effect(launch, threads):
-        values = found.function(*[read(launch, threads) for read in readers])
+        values = rule.function(*[read(launch, threads) for read in readers])
         launch.write(first, values, threads)
         if second:
             launch.write(second, ~values, threads)
@@ -337,7 +337,7 @@ def _register_reader(operand, dtype):
 
 
 def _constant(kernel, operand, dtype):
-    """A number in the source, as a NumPy scalar of a type of the same size."""
+    """Return a number in the source, as a NumPy scalar of a type of the same size."""
     if operand[:2].lower() == "0f":
         return np.uint32(int(operand[2:], 16))
     if operand[:2].lower() == "0d":
@@ -462,7 +462,7 @@ def _store(kernel, instruction):
 
 
 def _all(launch, addresses, threads):
-    """An address and a number for each thread."""
+    """Return an address and a number for each thread."""
     everyone = np.arange(launch.count)[threads]
     return np.broadcast_to(addresses, len(everyone)), everyone
 
@@ -565,8 +565,11 @@ def _atomic(kernel, instruction):
         memory, before = data.view(DTYPES[kind]), np.zeros(len(everyone), DTYPES[kind])
         for number, place in enumerate(places // size):
             before[number] = old = memory[place]
-            given = [value[number] for value in values]
-            memory[place] = (given[1] if old == given[0] else old) if name == "cas" else ATOMICS[name](old, given[0])
+            first, *others = (value[number] for value in values)
+            if name != "cas":
+                memory[place] = ATOMICS[name](old, first)
+            elif old == first:
+                memory[place] = others[0]
         launch.write(target, before, threads)
     return effect
 
@@ -578,14 +581,14 @@ SHUFFLES = ("bfly", "up", "down", "idx")
 def check_collective(instruction: Instruction) -> None:
     """Raise a PtxError for one that is not known here."""
     parts, operands = instruction.parts, instruction.operands
-    known = (parts[:2] == ["bar", "sync"] and operands == ["0"]
-             or parts[:2] == ["bar", "warp"]
-             or parts[:2] == ["bar", "red"] and parts[2] in ("and", "or", "popc") and operands[1] == "0"
-             or parts[:2] == ["barrier", "sync"] and operands == ["0"]
-             or parts[:2] == ["shfl", "sync"] and parts[2] in SHUFFLES
-             or parts[:2] == ["vote", "sync"] and parts[2] in ("any", "all", "uni", "ballot")
-             or parts[:2] == ["match", "any"] or parts[:2] == ["redux", "sync"] and parts[2] in ATOMICS)
-    if not known:
+    is_known = (parts[:2] == ["bar", "sync"] and operands == ["0"]
+                or parts[:2] == ["bar", "warp"]
+                or parts[:2] == ["bar", "red"] and parts[2] in ("and", "or", "popc") and operands[1] == "0"
+                or parts[:2] == ["barrier", "sync"] and operands == ["0"]
+                or parts[:2] == ["shfl", "sync"] and parts[2] in SHUFFLES
+                or parts[:2] == ["vote", "sync"] and parts[2] in ("any", "all", "uni", "ballot")
+                or parts[:2] == ["match", "any"] or parts[:2] == ["redux", "sync"] and parts[2] in ATOMICS)
+    if not is_known:
         raise PtxError(f"unknown instruction: {instruction.text}")
 
 

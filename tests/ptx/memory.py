@@ -147,17 +147,17 @@ class _Accesses:
         self.block_time, self.warp_time = np.zeros(count, np.int32), np.zeros(count, np.int32)
 
     def concurrent(self, places: np.ndarray, threads: np.ndarray, times: Times) -> np.ndarray:
-        """Whether the access there is another thread's and not separated from now."""
+        """Return whether the access there is another thread's and not separated from now."""
         before = self.thread[places]
-        found = (before != NONE) & (before != threads)
-        if not found.any():
-            return found
+        by_others = (before != NONE) & (before != threads)
+        if not by_others.any():
+            return by_others
         blocks, warps = times.blocks[threads], times.warps[threads]
         in_block = self.block[places] == blocks
         in_warp = self.warp[places] == warps
         ordered = in_block & (self.block_time[places] < times.of_block[blocks])
         ordered |= in_warp & (self.warp_time[places] < times.of_warp[warps])
-        return found & ~ordered
+        return by_others & ~ordered
 
     def replace(self, places: np.ndarray, threads: np.ndarray, times: Times) -> None:
         blocks, warps = times.blocks[threads], times.warps[threads]

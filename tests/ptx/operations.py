@@ -32,7 +32,7 @@ class Operation:
 
 
 def operation(instruction: Instruction) -> Operation:
-    """What an instruction computes.
+    """Return what an instruction computes.
 
     Raises
     ------
@@ -41,10 +41,10 @@ def operation(instruction: Instruction) -> Operation:
     """
     build = _BUILDERS.get(instruction.root)
     is_known = build and instruction.type in DTYPES and _MODIFIERS.issuperset(instruction.parts[1:])
-    found = build(instruction.parts, instruction.type) if is_known else None
-    if found is None:
+    rule = build(instruction.parts, instruction.type) if is_known else None
+    if rule is None:
         raise PtxError(f"unknown instruction: {instruction.text}")
-    return found
+    return rule
 
 
 def is_float(kind: str) -> bool:
@@ -52,7 +52,7 @@ def is_float(kind: str) -> bool:
 
 
 def _same(function: Callable, count: int) -> Callable:
-    """A builder for operands and a result of one type."""
+    """Return a builder for operands and a result of one type."""
     def build(parts: list, kind: str) -> Operation | None:
         dtype = DTYPES[kind]
         if "rm" in parts and parts[0] != "fma":
@@ -99,7 +99,7 @@ def _multiply(parts, kind):
 
 
 def _high(a, b, kind):
-    """The upper half of a product."""
+    """Return the upper half of a product."""
     bits = 8 * np.dtype(DTYPES[kind]).itemsize
     wide = DTYPES[WIDE[kind]] if kind in WIDE else object   # Python's integers are as long as it takes
     product = a.astype(wide) * b.astype(wide)
@@ -137,7 +137,7 @@ def _remainder(parts, kind):
 
 
 def _quotient(a, b):
-    """The quotient of integers, rounded towards zero. By zero it has all bits set, as on a GPU.
+    """Return the quotient of integers, rounded towards zero. By zero it has all bits set, as on a GPU.
 
     That is no error: a compiler may divide before it knows whether the quotient is used.
     """
@@ -241,7 +241,7 @@ def _dot_product(lanes: int) -> Callable:
 
 
 def _part(values, kind, place, bits):
-    """The bits of one place as numbers, with a sign if the type has one."""
+    """Return the bits of one place as numbers, with a sign if the type has one."""
     part = values.astype(np.int64) >> np.int64(bits * place) & np.int64((1 << bits) - 1)
     return np.where(part >> (bits - 1), part - (1 << bits), part) if kind.startswith("s") else part
 
@@ -278,10 +278,10 @@ def _ones(values, bits):
 
 
 def _leading_zeros(values, bits):
-    found = np.full(np.shape(values), bits, np.uint32)
+    counts = np.full(np.shape(values), bits, np.uint32)
     for i in range(bits):
-        found = np.where(values >> values.dtype.type(i) & values.dtype.type(1), np.uint32(bits - 1 - i), found)
-    return found
+        counts = np.where(values >> values.dtype.type(i) & values.dtype.type(1), np.uint32(bits - 1 - i), counts)
+    return counts
 
 
 def _reverse(parts, kind):
@@ -305,7 +305,7 @@ def _highest_bit(parts, kind):
 
 
 def _approximate(function: Callable) -> Callable:
-    """A function of the special function unit, computed in float64."""
+    """Return a function of the special function unit, computed in float64."""
     def build(parts, kind):
         def compute(values):
             return function(values.astype(np.float64)).astype(DTYPES[kind])
@@ -343,7 +343,7 @@ def _convert(parts, kind):
 
 
 def _to_integer(values, dtype):
-    """A GPU's conversion: what is too large becomes the largest integer, NaN becomes 0."""
+    """Return a GPU's conversion: what is too large becomes the largest integer, NaN becomes 0."""
     limits = np.iinfo(dtype)
     inside = (values > float(limits.min)) & (values < float(limits.max))
     result = np.where(inside, values, 0).astype(dtype)

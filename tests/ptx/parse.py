@@ -86,7 +86,7 @@ class Kernel:
 
 
 def parse(ptx: str) -> dict[str, Function]:
-    """The functions of a PTX module by name."""
+    """Return the functions of a PTX module by name."""
     text = re.sub(r"/\*.*?\*/|//[^\n]*", "", ptx, flags=re.DOTALL)
     functions, outside = {}, []
     end = 0
@@ -106,7 +106,7 @@ def parse(ptx: str) -> dict[str, Function]:
 
 
 def _closing(text: str, start: int) -> int:
-    """The position behind the brace that closes the one before ``start``."""
+    """Return the position behind the brace that closes the one before ``start``."""
     depth = 1
     for match in re.compile(r"[{}]").finditer(text, start):
         depth += 1 if match[0] == "{" else -1
@@ -116,21 +116,21 @@ def _closing(text: str, start: int) -> int:
 
 
 def _module_variables(text: str) -> dict:
-    found = {}
+    variables = {}
     for statement in text.split(";"):
         match = _VARIABLE.search(" ".join(statement.split()))
         if match:
-            found[match[4]] = _variable(match)
-    return found
+            variables[match[4]] = _variable(match)
+    return variables
 
 
 def _module_tables(text: str) -> dict[str, tuple[int, bytes]]:
     """Table -> (alignment, values). What is given no value is zero."""
-    found = {}
+    tables = {}
     for alignment, name, size, values in _TABLE.findall(text):
-        given = bytes(int(value) for value in values.split(","))
-        found[name] = int(alignment), given.ljust(int(size), b"\0")
-    return found
+        content = bytes(int(value) for value in values.split(","))
+        tables[name] = int(alignment), content.ljust(int(size), b"\0")
+    return tables
 
 
 def _variable(match: re.Match) -> tuple[str, int, int]:
@@ -147,7 +147,7 @@ def _function(match: re.Match, body: str) -> Function:
 
 
 def _statements(body: str) -> list[str]:
-    """The statements without the braces of scopes. A brace inside a statement is a vector's."""
+    """Return the statements without the braces of scopes. A brace inside a statement is a vector's."""
     statements, current = [], ""
     for part in re.split(r"([;{}]|:\s*\n)", body):
         if part == ";" or part.startswith(":"):
@@ -193,15 +193,15 @@ def _instruction(statement: str) -> Instruction:
 
 def split_operands(text: str) -> list[str]:
     """``%r1, {%r2, %r3}, [%rd1+4]`` as three operands."""
-    found, depth, current = [], 0, ""
+    operands, depth, current = [], 0, ""
     for character in text:
         depth += (character in "{[(") - (character in "}])")
         if character == "," and not depth:
-            found.append(current.strip())
+            operands.append(current.strip())
             current = ""
         else:
             current += character
-    return [*found, current.strip()] if current.strip() else found
+    return [*operands, current.strip()] if current.strip() else operands
 
 
 class _Inliner:
@@ -245,10 +245,10 @@ class _Inliner:
         operands = list(instruction.operands)
         results = split_operands(operands.pop(0).strip("()")) if operands[0].startswith("(") else []
         callee = self.functions[operands[0]]
-        given = split_operands(operands[1].strip("()")) if len(operands) > 1 else []
+        passed = split_operands(operands[1].strip("()")) if len(operands) > 1 else []
         self.calls += 1
         inner = f"{prefix}call{self.calls}_"
-        arguments = {name: prefix + value for (_, name), value in zip(callee.parameters, given)}
+        arguments = {name: prefix + value for (_, name), value in zip(callee.parameters, passed)}
         arguments.update((callee.result, prefix + value) for value in results)
         self.add(callee, inner, arguments, f"{inner}end")
         self._place(["end"], inner)
@@ -276,7 +276,7 @@ class _Inliner:
 
 
 def kernel(functions: dict[str, Function], name: str) -> Kernel:
-    """The kernel of that name, ready to be executed."""
+    """Return the kernel of that name, ready to be executed."""
     entry, inliner = functions[name], _Inliner(functions)
     inliner.add(entry, "", {}, None)
     inliner.instructions.append(Instruction("ret", ["ret"], []))

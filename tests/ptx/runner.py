@@ -35,7 +35,7 @@ class Interpreter:
             self.kernels[name] = kernel(parse(self.modules[name]), name)
         return self.kernels[name]
 
-    def prepare(self, case: dict, given: dict[str, np.ndarray], before: dict[str, np.ndarray]) -> None:
+    def prepare(self, case: dict, inputs: dict[str, np.ndarray], before: dict[str, np.ndarray]) -> None:
         """Place the arrays of a case; outputs are filled first, kept memory with 0 as in ``rtc.Pass``.
 
         With an offset, what is in front may be written.
@@ -45,7 +45,7 @@ class Interpreter:
         sizes = [math.prod(shape) * np.dtype(dtype).itemsize + offsets[name]
                  for name, (shape, dtype) in case["arrays"].items()]
         self.memory = Memory(sum(sizes), len(sizes))
-        initial = {**given, **before, **zeros(case)}
+        initial = {**inputs, **before, **zeros(case)}
         for name, (shape, dtype) in case["arrays"].items():
             values = initial.get(name, np.full(shape, filler(dtype), dtype))
             self.memory.add(name, values.reshape(shape), offsets[name])

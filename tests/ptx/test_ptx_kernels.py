@@ -24,26 +24,26 @@ pytest.importorskip("nvidia.cuda_nvrtc", reason="nvidia-cuda-nvrtc-cu11 has no w
 
 @functools.lru_cache(maxsize=16)
 def planned(op, dtype, label):
-    """The plan of an operator's quick cases of these types, compiled once."""
+    """Return the plan of an operator's quick cases of these types, compiled once."""
     return plan.make(case for case in on_gpu([op], quick=True) if (case.dtype, case.label) == (dtype, label))
 
 
 def run(planned, case, seed):
     interpreter = Interpreter(seed)
     interpreter.load(planned["programs"])
-    given = compare.inputs(case)
-    interpreter.prepare(case, given, compare.before(case))
-    assert program.check(interpreter, case, given) is None
+    inputs = compare.inputs(case)
+    interpreter.prepare(case, inputs, compare.before(case))
+    assert program.check(interpreter, case, inputs) is None
 
 
 @pytest.mark.parametrize("number, op", [pytest.param(number, op, marks=[pytest.mark.slow] if number % 4 else [])
                                         for number, op in enumerate(OPS)])
 def test_a_case_of_every_kernel(number, op):
     """It is in float32, and in turn a typical one of little work, adding at random, or behind an odd address."""
-    found = planned(op, "float32", "float32")
-    small = [case for case in found["cases"] if math.prod(case["shape"]) < 4000]
+    plan = planned(op, "float32", "float32")
+    small = [case for case in plan["cases"] if math.prod(case["shape"]) < 4000]
     chosen = [small[0], *(case for case in small if case["request"] == "add" or case["offset"])][:3]
-    run(found, chosen[number % 3], (LOCKSTEP, 1, LOCKSTEP)[number % 3])
+    run(plan, chosen[number % 3], (LOCKSTEP, 1, LOCKSTEP)[number % 3])
 
 
 def every():
@@ -61,8 +61,8 @@ def every():
 @pytest.mark.parametrize("seed", [LOCKSTEP, *SCHEDULES])
 @pytest.mark.parametrize("op, dtype, label, number", list(every()))
 def test_every_quick_case(op, dtype, label, number, seed):
-    found = planned(op, dtype, label)
-    run(found, found["cases"][number], seed)
+    plan = planned(op, dtype, label)
+    run(plan, plan["cases"][number], seed)
 
 
 class TestPlanted:
@@ -71,14 +71,14 @@ class TestPlanted:
     def broken(self, op, change, wanted=lambda case: True):
         """Run the first case that is wanted, with a plan that has been changed."""
         whole = planned(op, "float32", "float32")
-        found = {**whole, "cases": [case for case in whole["cases"] if wanted(case)][:1]}
-        changed = change(copy.deepcopy(found))
-        assert changed != found
+        plan = {**whole, "cases": [case for case in whole["cases"] if wanted(case)][:1]}
+        changed = change(copy.deepcopy(plan))
+        assert changed != plan
         run(changed, changed["cases"][0], LOCKSTEP)
 
     @staticmethod
     def rewritten(pattern, instead):
-        """A change of the PTX."""
+        """Return a change of the PTX."""
         def change(planned):
             for entry in planned["programs"].values():
                 entry["ptx"] = re.sub(pattern, instead, entry["ptx"])
@@ -87,7 +87,7 @@ class TestPlanted:
 
     @staticmethod
     def resized(by):
-        """A change of abs's only scalar, the number of elements."""
+        """Return a change of abs's only scalar, the number of elements."""
         def change(planned):
             for launched in planned["cases"][0]["passes"].values():
                 kind, size = launched["launches"][0][-1]

@@ -69,7 +69,7 @@ def functions():
 
 
 def launch(name, values, number, grid=1, block=64, seed=None, offset=0):
-    """The output of a kernel of SOURCE, as many elements as there are values."""
+    """Return the output of a kernel of SOURCE, as many elements as there are values."""
     data = np.asarray(values, "float32")
     memory = Memory(2 * data.nbytes + 64, 2)
     addresses = [memory.add(array, values, offset).address for array, values in (
@@ -99,7 +99,7 @@ TABLE = r"""
 
 
 def looked_up(offset, change=("", "")):
-    """What a kernel reads from ``table``, by a global address and by a generic one; ``change``: of its PTX."""
+    """Return what a kernel reads from ``table``, by a global address and by a generic one; ``change``: of its PTX."""
     memory = Memory(8, 1)
     output = memory.add("output", np.zeros(2, "float32")).address
     program = kernel(parse(TABLE.replace(*change)), "looked_up")
@@ -201,10 +201,10 @@ class TestFaults:
 
 
 def computed(text, *values):
-    """What an instruction makes of values, one thread each; its operands are not looked at."""
-    found = operation(_instruction(f"{text} %a, %b"))
+    """Return what an instruction makes of values, one thread each; its operands are not looked at."""
+    rule = operation(_instruction(f"{text} %a, %b"))
     with np.errstate(all="ignore"):
-        return found.function(*[np.asarray(value).astype(DTYPES[kind]) for value, kind in zip(values, found.operands)])
+        return rule.function(*[np.asarray(value).astype(DTYPES[kind]) for value, kind in zip(values, rule.operands)])
 
 
 @pytest.mark.parametrize("text, values, expected", [

@@ -1,4 +1,4 @@
-"""Blocks that share a row, ``ops/_blocks/blocks.cuh``: the last one finishes it, under any schedule."""
+"""Blocks that share a row, ``ops/_shared_rows/shared_rows.cuh``: the last one finishes it, under any schedule."""
 import re
 
 import numpy as np
@@ -31,12 +31,12 @@ extern "C" __global__ void shared_rows(const float *data, float *output, unsigne
     }
 }
 """
-BLOCKS_FILE = registry.get("dice_loss").folder.parent / "_blocks/blocks.cuh"
+BLOCKS_FILE = registry.get("dice_loss").folder.parent / "_shared_rows/shared_rows.cuh"
 SOURCE = cuda_source.joined(cuda_source.prelude()) + BLOCKS_FILE.read_text() + KERNEL
 
 
 def compiled(old="", new=""):
-    """The kernel's PTX, from a source with a planted fault."""
+    """Return the kernel's PTX, from a source with a planted fault."""
     assert old in SOURCE
     program = nvrtc.Compiler().compile(SOURCE.replace(old, new, 1), ())
     assert program.compiled, program.messages
@@ -61,8 +61,8 @@ EXPECTED = np.arange(1, 1 + ROWS * BLOCKS * THREADS).reshape(ROWS, BLOCKS, THREA
 
 @pytest.mark.parametrize("seed", [None, *SEEDS])
 def test_the_last_block_finishes_and_the_counts_are_ready_again(seed):
-    found, counts = launched(compiled(), seed, times=2)
-    np.testing.assert_array_equal(found, EXPECTED)
+    sums, counts = launched(compiled(), seed, times=2)
+    np.testing.assert_array_equal(sums, EXPECTED)
     assert not counts.any()
 
 
@@ -84,16 +84,16 @@ def test_a_planted_fault_is_found(fault):
 
     def wrong(seed):
         try:
-            found, counts = launched(ptx, seed, times=2)
+            sums, counts = launched(ptx, seed, times=2)
         except PtxError:
             return True
-        return counts.any() or not np.array_equal(found, EXPECTED)
+        return counts.any() or not np.array_equal(sums, EXPECTED)
 
     assert any(wrong(seed) for seed in SEEDS)
 
 
 def fenced(ptx):
-    """Whether there is a count, and each is between two fences, with no other access between."""
+    """Return whether there is a count, and each is between two fences, with no other access between."""
     accesses = re.findall(r"(?m)^\s*(?:@\S+\s+)?((?:ld|st)\.(?!param)|membar|atom|bar)", ptx)
     around = [accesses[i - 1:i + 2] for i, access in enumerate(accesses) if access == "atom"]
     return bool(around) and all(three == ["membar", "atom", "membar"] for three in around)

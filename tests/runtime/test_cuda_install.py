@@ -21,8 +21,8 @@ doctor = importlib.import_module("gluonops.runtime.doctor")
 
 @pytest.fixture(scope="module")
 def compiler():
-    found = shutil.which("gcc") or shutil.which("cc")
-    return found or pytest.skip("no C compiler to make stub libraries with")
+    command = shutil.which("gcc") or shutil.which("cc")
+    return command or pytest.skip("no C compiler to make stub libraries with")
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def run(*arguments, **variables):
 
 
 def examined(folder, **variables):
-    """What doctor's questions to the driver give with the stub; without MXNet, so that it is quick."""
+    """Return what doctor's questions to the driver give with the stub; without MXNet, so that it is quick."""
     code = "import json, runpy, sys; print(json.dumps(runpy.run_path(sys.argv[1])['examine']()))"
     return json.loads(run("-c", code, driver.__file__, LD_LIBRARY_PATH=str(folder), **variables).stdout)
 
@@ -54,23 +54,23 @@ class TestDriver:
                 for i, capability in enumerate(("9.0", "7.5"))]}
 
     def test_no_gpu(self, stub_driver):
-        found = examined(stub_driver, STUB_CUDA="11080")
-        assert found["cuda"] == "11.8" and not found["gpus"] and found["problem"] == "the driver sees no GPU"
-        found = examined(stub_driver, STUB_CUINIT="100")
-        assert found["problem"] == "cuInit of the driver says 100: no CUDA-capable device is detected"
+        report = examined(stub_driver, STUB_CUDA="11080")
+        assert report["cuda"] == "11.8" and not report["gpus"] and report["problem"] == "the driver sees no GPU"
+        report = examined(stub_driver, STUB_CUINIT="100")
+        assert report["problem"] == "cuInit of the driver says 100: no CUDA-capable device is detected"
 
     def test_no_driver(self, tmp_path, monkeypatch):
         monkeypatch.setattr(driver, "LIBRARY", "libabsent.so.1")
-        found = driver.examine()
-        assert found["problem"].startswith("there is no NVIDIA driver (libabsent.so.1: cannot open")
-        assert (found["cuda"], found["gpus"]) == (None, [])
+        report = driver.examine()
+        assert report["problem"].startswith("there is no NVIDIA driver (libabsent.so.1: cannot open")
+        assert (report["cuda"], report["gpus"]) == (None, [])
 
     def test_another_library_under_its_name(self, compiler, tmp_path):
         source = tmp_path / "empty.c"
         source.write_text("int nothing;\n")
         subprocess.run([compiler, "-shared", "-o", tmp_path / "libcuda.so.1", source], check=True)
-        found = examined(tmp_path)
-        assert "cuDriverGetVersion" in found["problem"] and not found["gpus"]
+        report = examined(tmp_path)
+        assert "cuDriverGetVersion" in report["problem"] and not report["gpus"]
 
     @pytest.mark.parametrize("capability, text", [
         ("3.7", "nothing"), ("5.0", "MXNet's own operators; gluonops's kernels need compute capability 5.2"),
@@ -115,10 +115,10 @@ class TestContexts:
 class TestDoctor:
     gpu = {"name": "NVIDIA T4", "capability": "7.5", "total_bytes": 2**34}
 
-    def examine(self, monkeypatch, has_cuda, **found):
+    def examine(self, monkeypatch, has_cuda, **of_driver):
         mx = importlib.import_module("mxnet")
         monkeypatch.setattr(doctor.driver, "examine", lambda: {
-            "version": "550.54", "cuda": "12.4", "gpus": [self.gpu], "problem": None, **found})
+            "version": "550.54", "cuda": "12.4", "gpus": [self.gpu], "problem": None, **of_driver})
         monkeypatch.setattr(mx.runtime.Features, "is_enabled", lambda self, name: has_cuda)
         monkeypatch.setattr(mx.context, "num_gpus", lambda: 1)
         monkeypatch.setattr("gluonops.backends.backend.has_gpu", lambda: True)   # it remembers its answer
@@ -126,10 +126,10 @@ class TestDoctor:
         return doctor.examine()
 
     def test_it_reports_a_gpu(self, monkeypatch):
-        found = self.examine(monkeypatch, True)
-        assert found["ok"] and found["gpus"] == [{"id": 0, **self.gpu, "works": driver.works("7.5"),
-                                                  "free_bytes": 2**33}]
-        text = doctor.render(found)
+        report = self.examine(monkeypatch, True)
+        assert report["ok"] and report["gpus"] == [{"id": 0, **self.gpu, "works": driver.works("7.5"),
+                                                    "free_bytes": 2**33}]
+        text = doctor.render(report)
         assert "driver      550.54, CUDA up to 12.4\n" in text
         assert ("GPUs        0: NVIDIA T4, compute capability 7.5, 8.0 free of 16.0 GiB: MXNet's own operators and "
                 "gluonops's kernels\n") in text
@@ -150,9 +150,9 @@ class TestDoctor:
 
         self.examine(monkeypatch, True)
         monkeypatch.setattr(mx.context, "num_gpus", broken)
-        found = doctor.examine()
-        assert found["ok"] and any("no CUDA-capable device is detected" in hint for hint in found["hints"])
-        assert found["gpus"][0]["free_bytes"] is None and "7.5, 16.0 GiB: " in doctor.render(found)
+        report = doctor.examine()
+        assert report["ok"] and any("no CUDA-capable device is detected" in hint for hint in report["hints"])
+        assert report["gpus"][0]["free_bytes"] is None and "7.5, 16.0 GiB: " in doctor.render(report)
 
     def test_no_gpu(self, monkeypatch):
         text = doctor.render(self.examine(monkeypatch, False, version=None, cuda=None, gpus=[],

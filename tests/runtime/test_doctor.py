@@ -36,16 +36,16 @@ def command(tmp_path, *arguments, **modules):
 
 
 def test_it_prints_what_it_returns(capsys):
-    found = gops.doctor()
+    report = gops.doctor()
     text = capsys.readouterr().out
-    assert found["ok"] and not found["problems"] and text.endswith("gluonops works here.\n")
-    assert found["versions"]["gluonops"] == gops.__version__ and f"gluonops {gops.__version__} in " in text
-    assert found["versions"]["numpy"] in text and found["mxnet"]["version"] == "1.9.1"
-    assert set(found["mxnet"]["features"]) == {"CUDA", "CUDNN", "MKLDNN", "OPENMP"}
-    assert found["backends"]["custom"] == found["backends"]["builtin"] == "available"
-    assert found["backends"]["native"].startswith("available" if native.loaded() else "not available: ")
-    assert found["backend"] == gops.current_backend() and f"{found['backend']}: " in text
-    assert json.loads(json.dumps(found)) == found
+    assert report["ok"] and not report["problems"] and text.endswith("gluonops works here.\n")
+    assert report["versions"]["gluonops"] == gops.__version__ and f"gluonops {gops.__version__} in " in text
+    assert report["versions"]["numpy"] in text and report["mxnet"]["version"] == "1.9.1"
+    assert set(report["mxnet"]["features"]) == {"CUDA", "CUDNN", "MKLDNN", "OPENMP"}
+    assert report["backends"]["custom"] == report["backends"]["builtin"] == "available"
+    assert report["backends"]["native"].startswith("available" if native.loaded() else "not available: ")
+    assert report["backend"] == gops.current_backend() and f"{report['backend']}: " in text
+    assert json.loads(json.dumps(report)) == report
 
 
 def test_it_changes_no_backend():
@@ -56,16 +56,16 @@ def test_it_changes_no_backend():
 
 def test_a_bad_default_backend_is_a_problem(monkeypatch):
     monkeypatch.setattr(importlib.import_module("gluonops.backends.backend"), "_default", "cuda")
-    found = doctor.examine()
-    assert not found["ok"] and "GLUONOPS_BACKEND" in found["problems"][0]
+    report = doctor.examine()
+    assert not report["ok"] and "GLUONOPS_BACKEND" in report["problems"][0]
 
 
 def test_threads(monkeypatch):
     decision = {"chosen": 3, "reason": "the physical cores that this process may use", "problems": ["Import it first"]}
     monkeypatch.setattr(threads, "_decision", decision)
-    found = doctor.examine()
-    assert "Import it first" in found["hints"]
-    assert "3: the physical cores that this process may use" in doctor.render(found)
+    report = doctor.examine()
+    assert "Import it first" in report["hints"]
+    assert "3: the physical cores that this process may use" in doctor.render(report)
     monkeypatch.setattr(threads, "_decision", {"chosen": None, "reason": "OMP_NUM_THREADS=2", "problems": []})
     assert "not chosen by gluonops: OMP_NUM_THREADS=2" in doctor.render(doctor.examine())
 
@@ -83,32 +83,33 @@ def test_a_processor_without_avx_is_a_line(monkeypatch):
     monkeypatch.setattr(doctor.platform, "machine", lambda: "x86_64")
     for instructions, said in ({"sse4_1"}, True), (set(), True), ({"sse4_1", "avx"}, False):
         monkeypatch.setattr(doctor.processor, "instructions", lambda instructions=instructions: instructions)
-        found = doctor.examine()
-        assert any(hint.startswith("This processor has no AVX, which the") for hint in found["hints"]) == said
-        assert found["ok"]
+        report = doctor.examine()
+        assert any(hint.startswith("This processor has no AVX, which the") for hint in report["hints"]) == said
+        assert report["ok"]
 
 
 def test_what_is_supported(monkeypatch):
-    found = gops.doctor()
-    assert "\n  ".join(doctor.support.lines()) in doctor.render(found)
-    assert not any("never tried" in hint or "another version of gluonops" in hint for hint in found["hints"])
-    versions = {**found["versions"], "numpy": "2.9.1", "mxnet": doctor.mxnet_wheel.OURS}
+    report = gops.doctor()
+    assert "\n  ".join(doctor.support.lines()) in doctor.render(report)
+    assert not any("never tried" in hint or "another version of gluonops" in hint for hint in report["hints"])
+    versions = {**report["versions"], "numpy": "2.9.1", "mxnet": doctor.mxnet_wheel.OURS}
     monkeypatch.setattr(doctor, "_versions", lambda: versions)
     monkeypatch.setattr(doctor.mxnet_wheel, "is_current", lambda name: False)
     monkeypatch.setattr(doctor.support, "python_problem", lambda: "gluonops needs another Python.")
-    found = doctor.examine()
-    assert "gluonops needs another Python." in found["problems"]
-    assert any(hint.startswith("NumPy 2.9.1 was never tried with gluonops, which supports ") for hint in found["hints"])
-    assert any(hint.endswith("Run: gluonops install-mxnet cpu") for hint in found["hints"])
+    report = doctor.examine()
+    assert "gluonops needs another Python." in report["problems"]
+    untried = "NumPy 2.9.1 was never tried with gluonops, which supports "
+    assert any(hint.startswith(untried) for hint in report["hints"])
+    assert any(hint.endswith("Run: gluonops install-mxnet cpu") for hint in report["hints"])
 
 
 def test_missing_packages_are_named(monkeypatch):
     monkeypatch.setattr(doctor.mxnet_wheel, "requirements", lambda name: [
         "numpy<2,>=1.21", 'gone-away>=2; extra == "examples"', 'pytest>=7.4; extra == "test"'])
-    found = doctor.examine()
-    assert found["packages"] == {"gone-away>=2": None} and found["ok"]
-    assert any("pip install 'gone-away>=2'" in hint for hint in found["hints"])
-    assert "gone-away missing" in doctor.render(found)
+    report = doctor.examine()
+    assert report["packages"] == {"gone-away>=2": None} and report["ok"]
+    assert any("pip install 'gone-away>=2'" in hint for hint in report["hints"])
+    assert "gone-away missing" in doctor.render(report)
 
 
 @pytest.mark.parametrize("error, text", [
@@ -174,8 +175,8 @@ def test_a_loss_that_is_no_operator_s_own_is_found(name, capsys):
     assert text.startswith("loss.FocalLoss: Cross-entropy with less weight on easy examples")
     assert "Layer loss.FocalLoss(axis=-1, alpha=0.25, gamma=2.0, sparse_label=True" in text
     assert cli.main(["ops", name, "--json"]) == 0
-    found, = json.loads(capsys.readouterr().out)
-    assert found["layer"].startswith("loss.FocalLoss(")
+    row, = json.loads(capsys.readouterr().out)
+    assert row["layer"].startswith("loss.FocalLoss(")
 
 
 @pytest.mark.parametrize("block", [getattr(room, name) for room in (gops.nn, gops.loss) for name in room.__all__

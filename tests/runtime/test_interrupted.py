@@ -52,11 +52,11 @@ def test_elsewhere_the_traceback_stays():
 
 def test_other_errors_stay(monkeypatch, capsys):
     """The hook that was there gets them."""
-    seen = []
-    monkeypatch.setattr(sys, "excepthook", lambda *words: seen.append(words))
+    passed_on = []
+    monkeypatch.setattr(sys, "excepthook", lambda *words: passed_on.append(words))
     hook.install()
     module = types.ModuleType("imported")
     with pytest.raises(OSError) as error:
         exec("raise OSError", vars(module))
     sys.excepthook(error.type, error.value, error.tb)
-    assert seen == [(error.type, error.value, error.tb)] and capsys.readouterr().err == ""
+    assert passed_on == [(error.type, error.value, error.tb)] and capsys.readouterr().err == ""

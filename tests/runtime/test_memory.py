@@ -96,13 +96,13 @@ needs_proc = pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="
 
 
 def environment():
-    """The environment without settings of malloc's."""
+    """Return the environment without settings of malloc's."""
     return {key: value for key, value in os.environ.items()
             if key != tuning.TUNE_MEMORY and not key.startswith("MALLOC_")}
 
 
 def python(code, **variables):
-    """What a process of its own prints."""
+    """Return what a process of its own prints."""
     done = fresh.python("-c", code, env={**environment(), **variables})
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
@@ -138,7 +138,7 @@ def free(*sizes):
 
 
 def kept(expected):
-    """The MiB that are kept, as soon as they are the expected ones, or after five seconds."""
+    """Return the MiB that are kept, as soon as they are the expected ones, or after five seconds."""
     end = time.monotonic() + 5
     while native.kept_bytes() != expected * MIB and time.monotonic() < end:
         time.sleep(0.005)

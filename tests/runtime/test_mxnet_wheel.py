@@ -30,7 +30,7 @@ Requires-Dist: this is the description
 
 
 def write_stock(folder, name="mxnet"):
-    """A wheel with what the command reads."""
+    """Return a wheel with what the command reads."""
     stem = f"{name.replace('-', '_')}-1.9.1"
     path = folder / f"{stem}-py3-none-manylinux2014_x86_64.whl"
     with zipfile.ZipFile(path, "w") as wheel:
@@ -119,9 +119,9 @@ class TestWrite:
             write_stock(pathlib.Path(words[words.index("--dest") + 1]))
 
         monkeypatch.setattr(mxnet_wheel, "_pip", download)
-        found = mxnet_wheel.headers(tmp_path / "headers")
-        assert (found / "include" / "mxnet" / "lib_api.h").read_text() == "a header"
-        assert not (found / "libmxnet.so").exists()
+        folder = mxnet_wheel.headers(tmp_path / "headers")
+        assert (folder / "include" / "mxnet" / "lib_api.h").read_text() == "a header"
+        assert not (folder / "libmxnet.so").exists()
 
 
 class TestInstall:

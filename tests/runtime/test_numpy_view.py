@@ -145,8 +145,8 @@ class TestRepairs:
 
     def test_thresholds_of_a_quantized_net(self):
         counts, edges = np.histogram(np.linspace(-4, 4, 4001) ** 3 / 16, bins=801, range=(-4, 4))
-        found = mx.contrib.quantization._get_optimal_threshold((counts, edges, -4.0, 4.0, 4.0), "int8", 31)
-        assert mx.base.c_array(mx.base.ctypes.c_float, found)[0] == -4
+        thresholds = mx.contrib.quantization._get_optimal_threshold((counts, edges, -4.0, 4.0, 4.0), "int8", 31)
+        assert mx.base.c_array(mx.base.ctypes.c_float, thresholds)[0] == -4
 
     def test_targets_of_centernet(self):
         target = pytest.importorskip("gluoncv.model_zoo.center_net.target_generator")

@@ -25,9 +25,9 @@ def set_processor(monkeypatch, names, limit=""):
 @pytest.mark.parametrize("names, level, saturating", MODELS, ids=[str(level) for _, level, _ in MODELS])
 def test_models(names, level, saturating, monkeypatch):
     set_processor(monkeypatch, names)
-    found = processor.examine()
-    assert found["used"] == {"MXNet": level, "onnxruntime": level} and found["saturating"] == saturating
-    assert found["instructions"] == sorted(names)
+    report = processor.examine()
+    assert report["used"] == {"MXNet": level, "onnxruntime": level} and report["saturating"] == saturating
+    assert report["instructions"] == sorted(names)
 
 
 @pytest.mark.parametrize("names, limit, level", [
@@ -63,8 +63,8 @@ def test_the_list_of_linux(text, expected, monkeypatch, tmp_path):
 def test_this_processor():
     """glibc and Linux's list agree; an emulator's processor is not in the list."""
     listed = processor._listed()
-    found = processor.instructions()
-    assert found == listed or not listed or "asimd" in found or found < listed
+    instructions = processor.instructions()
+    assert instructions == listed or not listed or "asimd" in instructions or instructions < listed
 
 
 def test_the_doctor(monkeypatch):

@@ -27,7 +27,7 @@ print(json.dumps({{**tuning.examine()["threads"], "libgomp": libgomp.omp_get_max
 
 
 def machine(root, siblings=None, groups="", **files):
-    """A folder with the files of a system: siblings of each processor, cgroups of the process, and files of those."""
+    """Return a folder with the files of a system: siblings of processors, the process's cgroups, and their files."""
     for processor in PROCESSORS:
         text = siblings(processor) if siblings else str(processor)
         write(root / f"sys/devices/system/cpu/cpu{processor}/topology/thread_siblings_list", text)
@@ -43,13 +43,13 @@ def write(path, text):
 
 
 def settings():
-    """The environment without the variables that the tests run with."""
+    """Return the environment without the variables that the tests run with."""
     return {name: value for name, value in os.environ.items()
             if name not in (*threads.COUNTS, *threads.WAITING, threads.SWITCH)}
 
 
 def report_of(first="", prefix=(), **environment):
-    """What a process of its own reports."""
+    """Return what a process of its own reports."""
     code = REPORT.format(first=first, names=threads.COUNTS + threads.WAITING)
     process = subprocess.run([*prefix, sys.executable, "-c", code], env={**settings(), **environment},
                              check=True, capture_output=True, text=True)

@@ -1,5 +1,5 @@
-// What the arguments of a kernel are filled from: tensors, typed attributes, and memory to work in. The struct that
-// holds the arguments is generated from the operator's contract; cuda/record.inl has the types it is made of.
+// Types from which the arguments of a kernel are filled: tensors, typed attributes, and memory to work in. The struct
+// that holds the arguments is generated from the operator's contract, and cuda/record.inl has the types of its members.
 #pragma once
 
 #include <math.h>
@@ -24,10 +24,11 @@ struct View {
     int64_t size() const { return product(0, ndim()); }
     int64_t samples() const { return product(0, 1); }
     int64_t ndim() const { return int64_t(sizes->size()); }
-    // An axis that may count from the back as one that does not; and the size along it.
+    // The first function returns an axis that may count from the back as one that does not, and the second one the size
+    // along it.
     int64_t axis(int64_t axis) const { return axis < 0 ? axis + ndim() : axis; }
     int64_t along(int64_t axis) const { return (*sizes)[size_t(this->axis(axis))]; }
-    // The product of the sizes from the axis `begin` to the one before `end`.
+    // Returns the product of the sizes from the axis `begin` to the one before `end`.
     int64_t product(int64_t begin, int64_t end) const
     {
         int64_t items = 1;
@@ -51,7 +52,7 @@ struct Integers {
 // Memory that lasts as long as the call.
 class Workspace {
  public:
-    // `count` objects, all of them zero.
+    // Returns `count` objects, all of whose bytes are zero.
     template <typename T>
     T *zeros(int64_t count)
     {
@@ -64,16 +65,16 @@ class Workspace {
     std::vector<std::shared_ptr<void>> blocks_;
 };
 
-// The numbers of an attribute that has as many as a dimension or a single one.
+// Returns the numbers of an attribute that has one for each index of a dimension, or a single one for all.
 template <typename A>
-Weights<A> weights_of(const std::optional<std::vector<double>> &given, int64_t size, Workspace &memory)
+Weights<A> weights_of(const std::optional<std::vector<double>> &numbers, int64_t size, Workspace &memory)
 {
-    if (!given)
+    if (!numbers)
         return {nullptr, 0};
     A *values = memory.zeros<A>(size);
     double sum = 0;
     for (int64_t i = 0; i < size; ++i) {
-        const double value = (*given)[given->size() == 1 ? 0 : size_t(i)];
+        const double value = (*numbers)[numbers->size() == 1 ? 0 : size_t(i)];
         values[i] = A(value);
         sum += value;
     }

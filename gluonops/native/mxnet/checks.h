@@ -22,10 +22,10 @@ inline bool checking_values()
     return wanted && *wanted && strcmp(wanted, "0");
 }
 
-// One number of a tensor of any type.
+// Returns one number of a tensor of any type as a double.
 inline double number_at(const View &tensor, int64_t i) { return base::value_at({tensor.data, tensor.type}, i); }
 
-// An element's position in a shape, along each axis.
+// Returns an element's position in a shape, along each axis.
 inline std::vector<int64_t> position_of(int64_t i, const std::vector<int64_t> &shape)
 {
     std::vector<int64_t> position(shape.size());

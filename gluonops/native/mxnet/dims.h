@@ -22,17 +22,17 @@ typedef std::vector<int64_t> Shape;
 
 const int64_t UNKNOWN = -1;   // a size
 
-// A tensor of float64 of so many elements fills the address space.
+// A tensor of float64 with so many elements fills the address space.
 const int64_t MOST_ELEMENTS = int64_t(1) << 60;
 
-const int MAX_NDIM = 8;   // Inference tries so many for an input of which nothing is known.
+const int MAX_NDIM = 8;   // The most that inference tries for an input of unknown shape.
 
-// A factor from attributes, and what the user calls it; without a label there is none, and it is 1.
+// A factor from attributes, and what the user calls it. Without a label there is no factor, so it is 1.
 struct Size {
     std::string label;
     Wide value = 1;
 
-    // The first attribute in the label: what the user can choose.
+    // Returns the first attribute in the label: what the user can choose.
     std::string attribute() const { return label.substr(0, label.find(' ')); }
     std::string text() const
     {
@@ -54,7 +54,7 @@ struct Dim {
         bool whole;
         Wide value;
     };
-    // The size here for a size of the bare dimension, and the other way round.
+    // The first function returns this size if the bare dimension has the size `base`, and the second one the opposite.
     Scaled value(Wide base) const { return scaled(base, mul.value, div.value); }
     Scaled base(Wide size) const { return scaled(size, div.value, mul.value); }
 
@@ -97,7 +97,7 @@ inline Size factor(const char *where, const std::string &label, Wide value)
     return {label, value};
 }
 
-// Patterns one behind another.
+// Returns the patterns one behind another.
 inline Pattern joined(std::initializer_list<Pattern> patterns)
 {
     Pattern all;
@@ -106,7 +106,8 @@ inline Pattern joined(std::initializer_list<Pattern> patterns)
     return all;
 }
 
-// The dimensions of a group, `name...`, which stands at the positions from begin to end: named after them.
+// Returns the dimensions of a group, `name...`, which stands at the positions from begin to end. They are named after
+// their positions.
 inline Pattern group(const std::string &name, int64_t begin, int64_t end)
 {
     Pattern dims;
@@ -120,7 +121,7 @@ inline std::string plural(size_t count, const char *what)
     return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
-// The axis counted from the front.
+// Returns the axis counted from the front.
 inline int64_t normalized_axis(const char *where, int64_t axis, int ndim, const char *what = "data")
 {
     if (axis < -ndim || axis >= ndim)
@@ -130,7 +131,7 @@ inline int64_t normalized_axis(const char *where, int64_t axis, int ndim, const 
     return axis < 0 ? axis + ndim : axis;
 }
 
-// The numbers that multiply a group: the attribute's tuple, or its integer at the axis and 1 elsewhere.
+// Returns the numbers that multiply a group: the attribute's tuple, or its integer at the axis and 1 elsewhere.
 inline std::vector<int64_t> counts_at(const char *where, const Integers &counts, int64_t axis, const Pattern &dims)
 {
     if (counts.is_tuple)
@@ -140,7 +141,8 @@ inline std::vector<int64_t> counts_at(const char *where, const Integers &counts,
     return result;
 }
 
-// `group * counts`: the last dimension by the last count; counts with no dimension in front of them stand alone.
+// Returns `group * counts`: the last dimension is multiplied by the last count, and so on. Counts without a dimension
+// are sizes of their own.
 inline Pattern repeated(const char *where, const Pattern &dims, const char *label, const std::vector<int64_t> &counts)
 {
     const size_t added = counts.size() > dims.size() ? counts.size() - dims.size() : 0;
@@ -178,7 +180,7 @@ struct Shapes {
     std::vector<Count> counts;
 };
 
-// Whether a tensor with these sizes, of which some may be UNKNOWN, has more elements than any can have.
+// Returns whether a tensor with these sizes, of which some may be UNKNOWN, has more elements than any can have.
 inline bool too_many_elements(const Shape &shape)
 {
     Wide elements = 1;
@@ -188,9 +190,9 @@ inline bool too_many_elements(const Shape &shape)
 }
 
 // What is known of a tensor's shape.
-struct Known {
+struct KnownShape {
     const char *name;
-    bool given;
+    bool has_ndim;
     Shape shape;
 };
 
@@ -199,19 +201,21 @@ inline std::string pattern_text(const Pattern &dims)
     return tuple_text(dims, [](const Dim &dim) { return dim.text; });
 }
 
-// Works out the shapes of one operator's tensors. The work of gluonops/contract/dims.py, with its messages.
+// Works out the shapes of one operator's tensors. It does the work of gluonops/contract/dims.py, with the same
+// messages.
 class Solver {
  public:
-    Solver(const char *where, const Shapes &declared, const std::vector<Known> &tensors)
+    Solver(const char *where, const Shapes &declared, const std::vector<KnownShape> &tensors)
         : where_(where), declared_(declared), tensors_(tensors)
     {
     }
 
-    // A shape for every tensor, UNKNOWN where a size does not follow; refuses what does not fit.
+    // Returns a shape for every tensor, in which a size that does not follow is UNKNOWN. Refuses shapes that do not
+    // fit.
     std::vector<Shape> solve()
     {
         for (size_t t = 0; t < tensors_.size(); ++t)
-            if (tensors_[t].given)
+            if (tensors_[t].has_ndim)
                 read(t);
         for (const Pattern &pattern : declared_.patterns)
             for (const Dim &dim : pattern)
@@ -235,7 +239,7 @@ class Solver {
     struct Base {
         std::string name;
         Wide size;
-        const Known *source;
+        const KnownShape *source;
     };
 
     const Base *find(const std::string &name) const
@@ -246,7 +250,7 @@ class Solver {
         return nullptr;
     }
 
-    static std::string has_shape(const Known &tensor)
+    static std::string has_shape(const KnownShape &tensor)
     {
         return std::string(tensor.name) + " has shape " + shape_text(tensor.shape);
     }
@@ -254,7 +258,7 @@ class Solver {
     // Takes the sizes of one tensor.
     void read(size_t t)
     {
-        const Known &tensor = tensors_[t];
+        const KnownShape &tensor = tensors_[t];
         const Pattern &pattern = declared_.patterns[t];
         if (tensor.shape.size() != pattern.size())
             refuse(where_, has_shape(tensor) + "; expected " + plural(pattern.size(), "dimension") + " " +
@@ -273,7 +277,7 @@ class Solver {
         }
     }
 
-    void check_fixed(const Known &tensor, const Pattern &pattern, const Dim &dim, int64_t size) const
+    void check_fixed(const KnownShape &tensor, const Pattern &pattern, const Dim &dim, int64_t size) const
     {
         if (dim.fixed_size.value == size)
             return;
@@ -301,10 +305,10 @@ class Solver {
     }
 
     // Refuses a tensor whose shape is not the one that the others ask for.
-    [[noreturn]] void contradict(size_t t, const Known &source) const
+    [[noreturn]] void contradict(size_t t, const KnownShape &source) const
     {
-        std::vector<Known> others = tensors_;
-        others[t].given = false;
+        std::vector<KnownShape> others = tensors_;
+        others[t].has_ndim = false;
         const Shapes without = {declared_.patterns, {}, {}, {}};
         const Shape sizes = Solver(where_, without, others).solve()[t];
         Pattern expected = declared_.patterns[t];
@@ -343,16 +347,16 @@ class Solver {
         return std::string(tensors_[t].name) + " " + pattern_text(declared_.patterns[t]);
     }
 
-    // What the user can do about a dimension or a fixed size.
+    // Returns what the user can do about a dimension or a fixed size.
     std::string remedy(const std::string &name, const std::string &usual) const
     {
-        for (const auto &known : declared_.remedies)
-            if (name == known.first)
-                return known.second;
+        for (const auto &own : declared_.remedies)
+            if (name == own.first)
+                return own.second;
         return usual;
     }
 
-    // The size of a tensor's dimension; refuses one that no tensor has.
+    // Returns the size of a tensor's dimension. Refuses a size that no tensor can have.
     int64_t size_of(size_t t, const Dim &dim) const
     {
         const Base *base = find(dim.name);
@@ -367,11 +371,11 @@ class Solver {
 
     const char *where_;
     const Shapes &declared_;
-    const std::vector<Known> &tensors_;
+    const std::vector<KnownShape> &tensors_;
     std::vector<Base> bases_;
 };
 
-inline std::vector<Shape> solve(const char *where, const Shapes &declared, const std::vector<Known> &tensors)
+inline std::vector<Shape> solve(const char *where, const Shapes &declared, const std::vector<KnownShape> &tensors)
 {
     return Solver(where, declared, tensors).solve();
 }

@@ -1,5 +1,5 @@
-// Small calls outside of graphs, computed by the thread that asks for them. Compiled by inside.cc. They stay because a
-// small net of dense layers, not hybridized, takes 12 to 18 % longer for one sample without them.
+// Computes small calls outside of graphs in the thread that asks for them. inside.cc includes this file. Direct calls
+// stay because without them a small net of dense layers that is not hybridized takes 12 to 18 % longer for one sample.
 //
 // MXNet hands such a call to a thread of its engine. That takes longer than a small tensor's computation, and far
 // longer where other processes want the processors. torch and onnxruntime compute in the calling thread.
@@ -147,8 +147,8 @@ class Outputs {
 
 }  // namespace
 
-// NOT_NOW: the engine has to do it. The inputs are not computed yet, are large, or lie elsewhere; or the call is
-// recorded.
+// NOT_NOW means that the engine has to compute, because the inputs are not computed yet, are large or lie elsewhere, or
+// because the call is recorded.
 enum Answer { COMPUTED, NOT_NOW, REFUSED };
 
 // An operator with its attributes, parsed.
@@ -157,8 +157,9 @@ class PreparedCall {
     PreparedCall(const Registration &operation, const AnyAttrs &attrs) : operation(operation), attrs(attrs) {}
     PreparedCall(const PreparedCall &) = delete;
 
-    // The outputs for these inputs. Throws a std::runtime_error if the inputs are not valid. Most calls have the inputs
-    // of the one before. Nobody waits for the lock: a forked process may have it from a thread of its parent.
+    // Returns the outputs for these inputs. Throws a std::runtime_error if the inputs are not valid. Most calls have
+    // the inputs of the one before. Nobody waits for the lock: a forked process may have it from a thread of its
+    // parent.
     std::shared_ptr<const Signature> infer(const Signature &inputs)
     {
         const std::unique_lock<std::mutex> hold(lock_, std::try_to_lock);
@@ -178,10 +179,10 @@ class PreparedCall {
  private:
     std::shared_ptr<const Signature> new_outputs(Signature inputs) const
     {
-        const auto found = std::make_shared<Signature>(operation.outputs);
-        infer_type(operation.op, attrs, &inputs.types, &found->types);
-        infer_shape(operation.op, attrs, &inputs.shapes, &found->shapes);
-        return found;
+        const auto outputs_of_call = std::make_shared<Signature>(operation.outputs);
+        infer_type(operation.op, attrs, &inputs.types, &outputs_of_call->types);
+        infer_shape(operation.op, attrs, &inputs.shapes, &outputs_of_call->shapes);
+        return outputs_of_call;
     }
 
     std::mutex lock_;
@@ -192,21 +193,21 @@ class PreparedCall {
 namespace {
 
 // Computes, from inputs that are ready. Returns false where the engine has to do it.
-bool compute(PreparedCall *call, const Signature &given, void **tensors)
+bool compute(PreparedCall *call, const Signature &inputs, void **tensors)
 {
     const Registration &operation = call->operation;
     for (size_t i = 0; i < operation.inputs; ++i)
         if (!is_in_plain_layout(tensors[i]))
             return false;
-    const std::shared_ptr<const Signature> made = call->infer(given);
-    if (given.bytes() + made->bytes() > MOST_BYTES)
+    const std::shared_ptr<const Signature> outputs_to_make = call->infer(inputs);
+    if (inputs.bytes() + outputs_to_make->bytes() > MOST_BYTES)
         return false;
-    Outputs outputs(*made);
+    Outputs outputs(*outputs_to_make);
     std::vector<View> read(operation.inputs), written(operation.outputs);
     for (size_t i = 0; i < read.size(); ++i)
-        read[i] = view(tensors[i], given.shapes[i], given.types[i]);
+        read[i] = view(tensors[i], inputs.shapes[i], inputs.types[i]);
     for (size_t i = 0; i < written.size(); ++i)
-        written[i] = view(outputs[i], made->shapes[i], made->types[i]);
+        written[i] = view(outputs[i], outputs_to_make->shapes[i], outputs_to_make->types[i]);
     const DirectCall in_this_thread;
     run_forward(operation.op, call->attrs, read, written);
     outputs.give(tensors + operation.inputs);
@@ -236,19 +237,23 @@ class Patience {
     int pause_ = 0, left_ = 0;
 };
 
-// What the pushed function knows. It may run after the call that has pushed it is over; then it reads nothing of it.
+// What the pushed function knows. It may run when the call that has pushed it is over. Then it reads nothing of the
+// call.
 struct Pushed {
     std::atomic<int> owners{2};   // the call and MXNet
     const std::thread::id thread = std::this_thread::get_id();
     PreparedCall *const call;
-    const Signature &given;
+    const Signature &inputs;
     void **const tensors;
     bool is_over = false;   // The call has ended, in that thread.
     bool was_ready = false;
     Answer answer = NOT_NOW;
     std::string error;
 
-    Pushed(PreparedCall *call, const Signature &given, void **tensors) : call(call), given(given), tensors(tensors) {}
+    Pushed(PreparedCall *call, const Signature &inputs, void **tensors)
+        : call(call), inputs(inputs), tensors(tensors)
+    {
+    }
 };
 
 void leave(Pushed *pushed)
@@ -263,7 +268,7 @@ void run(void *, void *on_complete, void *parameter)
     if (pushed.thread == std::this_thread::get_id() && !pushed.is_over) {
         pushed.was_ready = true;
         try {
-            pushed.answer = compute(pushed.call, pushed.given, pushed.tensors) ? COMPUTED : NOT_NOW;
+            pushed.answer = compute(pushed.call, pushed.inputs, pushed.tensors) ? COMPUTED : NOT_NOW;
         } catch (const std::runtime_error &error) {
             pushed.answer = REFUSED;
             pushed.error = error.what();
@@ -275,14 +280,14 @@ void run(void *, void *on_complete, void *parameter)
 void forget(void *parameter) { leave(static_cast<Pushed *>(parameter)); }
 
 // Reads what the inputs are. Returns whether they are small, and whether the call is one that this file computes.
-bool read_inputs(const Registration &operation, void *const *tensors, Signature *given)
+bool read_inputs(const Registration &operation, void *const *tensors, Signature *inputs)
 {
     if (!has_engine || is_recording())
         return false;
     for (size_t i = 0; i < operation.inputs; ++i)
-        if (!read(tensors[i], &given->shapes[i], &given->types[i]))
+        if (!read(tensors[i], &inputs->shapes[i], &inputs->types[i]))
             return false;
-    return given->bytes() <= MOST_BYTES;
+    return inputs->bytes() <= MOST_BYTES;
 }
 
 }  // namespace
@@ -302,19 +307,19 @@ void find_engine(void *library)
                  resolve(library, "_ZNK5mxnet7NDArray5Chunk9IsDefaultEv", &is_plain);
 }
 
-// The operator of this library with that name in graphs, and its attributes' names and values, which are parsed here
-// once. nullptr if there is no such operator or a value is not valid: gluonops_call_error() says why.
-// gluonops_forget_call() ends it.
+// Returns the operator of this library that has this name in graphs, with attributes that are parsed here once. Returns
+// nullptr if there is no such operator or a value is not valid, and gluonops_call_error() then says why.
+// gluonops_forget_call() ends the prepared call.
 GLUONOPS_PUBLIC PreparedCall *gluonops_prepare_call(const char *graph_name, int attributes, const char *const *names,
                                                     const char *const *texts)
 {
-    Texts given;
+    Texts pairs;
     for (int i = 0; i < attributes; ++i)
-        given.emplace_back(names[i], texts[i]);
+        pairs.emplace_back(names[i], texts[i]);
     for (const Registration *each = Registration::first; each; each = each->next)
         if (!strcmp(each->graph_name, graph_name))
             try {
-                return new PreparedCall(*each, parse(each->op, given));
+                return new PreparedCall(*each, parse(each->op, pairs));
             } catch (const std::runtime_error &failure) {
                 error_text = failure.what();
                 return nullptr;
@@ -325,17 +330,17 @@ GLUONOPS_PUBLIC PreparedCall *gluonops_prepare_call(const char *graph_name, int 
 
 GLUONOPS_PUBLIC void gluonops_forget_call(PreparedCall *call) { delete call; }
 
-// Computes the outputs, new NDArrays, if the inputs are ready; does not wait for them. `tensors` are handles: the
-// inputs, and behind them room for the outputs. Without what find_engine() finds, every answer is NOT_NOW.
+// Computes the outputs, which are new NDArrays, if the inputs are ready. It does not wait for them. `tensors` are
+// handles: the inputs, and behind them room for the outputs. Without what find_engine() finds, every answer is NOT_NOW.
 GLUONOPS_PUBLIC Answer gluonops_call(PreparedCall *call, void **tensors)
 {
     static thread_local Patience patience;
     const Registration &operation = call->operation;
     try {
-        Signature given(operation.inputs);
-        if (!read_inputs(operation, tensors, &given) || patience.is_exhausted())
+        Signature inputs(operation.inputs);
+        if (!read_inputs(operation, tensors, &inputs) || patience.is_exhausted())
             return NOT_NOW;
-        Pushed *const pushed = new Pushed(call, given, tensors);
+        Pushed *const pushed = new Pushed(call, inputs, tensors);
         const mxnet::Context context = mxnet::Context::CPU();
         const mxnet::FnProperty property = mxnet::FnProperty::kAsync;
         check(push(run, pushed, forget, &context, tensors, int(operation.inputs), nullptr, 0, &property, 0,
@@ -352,7 +357,7 @@ GLUONOPS_PUBLIC Answer gluonops_call(PreparedCall *call, void **tensors)
     }
 }
 
-// Why the thread's last gluonops_prepare_call() gave nothing, or why the answer to its last call was REFUSED.
+// Returns why the thread's last gluonops_prepare_call() gave nothing, or why the answer to its last call was REFUSED.
 GLUONOPS_PUBLIC const char *gluonops_call_error() { return error_text.c_str(); }
 
 }  // namespace gluonops

@@ -1,4 +1,5 @@
-// std::functions that the code of MXNet's wheels can call, and calls of theirs. Included by registration.cc alone.
+// std::functions that the code in MXNet's wheels can call, and calls of std::functions that it has made. Only
+// registration.cc includes this file.
 #pragma once
 
 #include <stddef.h>

@@ -44,7 +44,7 @@ void reported(const char *where, const Body &body)
     }
 }
 
-// The same for lib_api.h, which takes no exceptions.
+// Does the same for lib_api.h, which takes no exceptions but messages.
 template <typename Body>
 MXReturnValue guarded(const char *where, const Body &body)
 {

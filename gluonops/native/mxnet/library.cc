@@ -1,4 +1,4 @@
-// What MXNet, and gluonops/backends/native.py before it, ask of the library as a whole.
+// Answers what MXNet, and gluonops/backends/native.py before it, ask of the library as a whole.
 #include <mxnet/lib_api.h>
 
 #include "../isa.h"

@@ -1,4 +1,4 @@
-// What MXNet asks of every operator, answered with the table that is generated from its contract: see operator.h. The
+// Answers what MXNet asks of every operator with the table that is generated from its contract: see operator.h. The
 // generated operators.cc includes this file.
 #include <algorithm>
 #include <string>
@@ -20,13 +20,13 @@ bool are_equal(const KeptTexts &kept, const Texts &texts)
     });
 }
 
-// What a thread has asked of an operator last, and the answers: mostly it asks the same again.
+// What a thread has asked of an operator last, and the answers. It mostly asks the same again.
 struct Memo {
     KeptTexts texts;
     AnyAttrs parsed;
 
     AnyAttrs attrs;
-    PartialShapes known_inputs, known_outputs, found_inputs, found_outputs;
+    PartialShapes known_inputs, known_outputs, inferred_inputs, inferred_outputs;
 };
 
 Memo &memo_of(const Operator &op)
@@ -50,16 +50,16 @@ void check_count(const Operator &op, const char *what, size_t count, size_t expe
                std::to_string(expected), "Correct the graph");
 }
 
-void assign(const Operator &op, int type, int *known)
+void assign(const Operator &op, int type, int *existing)
 {
-    if (*known == -1)
-        *known = type;
-    else if (type != -1 && type != *known)
-        refuse(op.name, std::string("an output has dtype ") + type_name(*known) + "; expected " + type_name(type),
+    if (*existing == -1)
+        *existing = type;
+    else if (type != -1 && type != *existing)
+        refuse(op.name, std::string("an output has dtype ") + type_name(*existing) + "; expected " + type_name(type),
                "Pass another array as out");
 }
 
-// Every tensor's type from those of the inputs.
+// Completes every tensor's type from those of the inputs.
 void complete_types(const Operator &op, const void *attrs, std::vector<int> *inputs, std::vector<int> *outputs)
 {
     check_count(op, "inputs", inputs->size(), op.inputs);
@@ -69,7 +69,7 @@ void complete_types(const Operator &op, const void *attrs, std::vector<int> *inp
         assign(op, types[i], i < op.inputs ? &(*inputs)[i] : &(*outputs)[i - op.inputs]);
 }
 
-bool fits(const Operator &op, const void *attrs, const std::vector<int> &ndims, const std::vector<Known> &known)
+bool fits(const Operator &op, const void *attrs, const std::vector<int> &ndims, const std::vector<KnownShape> &shapes)
 {
     std::vector<Pattern> patterns;
     try {
@@ -78,47 +78,47 @@ bool fits(const Operator &op, const void *attrs, const std::vector<int> &ndims, 
         return false;
     }
     bool any = false, all = patterns[0].size() == size_t(ndims[0]);
-    for (size_t i = 0; i < known.size(); ++i) {
-        any |= known[i].given;
-        all &= !known[i].given || known[i].shape.size() == patterns[i].size();
+    for (size_t i = 0; i < shapes.size(); ++i) {
+        any |= shapes[i].has_ndim;
+        all &= !shapes[i].has_ndim || shapes[i].shape.size() == patterns[i].size();
     }
     return any && all;
 }
 
-// The first input's number of dimensions, where the other tensors leave just one; else -1.
-int only_ndim(const Operator &op, const void *attrs, std::vector<int> ndims, const std::vector<Known> &known)
+// Returns the first input's number of dimensions if the other tensors leave just one, and otherwise -1.
+int only_ndim(const Operator &op, const void *attrs, std::vector<int> ndims, const std::vector<KnownShape> &shapes)
 {
-    int found = -1;
+    int only = -1;
     for (int ndim = 1; ndim <= MAX_NDIM; ++ndim) {
         ndims[0] = ndim;
-        if (!fits(op, attrs, ndims, known))
+        if (!fits(op, attrs, ndims, shapes))
             continue;
-        if (found >= 0)
+        if (only >= 0)
             return -1;
-        found = ndim;
+        only = ndim;
     }
-    return found;
+    return only;
 }
 
-// Every tensor's shape from those that are known, forwards and backwards.
+// Completes every tensor's shape from those that are known, forwards and backwards.
 void complete_shapes(const Operator &op, const void *attrs, PartialShapes *inputs, PartialShapes *outputs)
 {
     check_count(op, "inputs", inputs->size(), op.inputs);
     check_count(op, "outputs", outputs->size(), op.outputs);
     const Tensors tensors = op.tensors(attrs);
     std::vector<int> ndims;
-    std::vector<Known> known;
+    std::vector<KnownShape> known_shapes;
     for (size_t i = 0; i < tensors.size(); ++i) {
         const PartialShape &shape = i < op.inputs ? (*inputs)[i] : (*outputs)[i - op.inputs];
-        known.push_back({tensors[i].name, shape.has_ndim, shape.sizes});
+        known_shapes.push_back({tensors[i].name, shape.has_ndim, shape.sizes});
         if (i < op.inputs)
             ndims.push_back(shape.has_ndim ? int(shape.sizes.size()) : -1);
     }
-    if (!known[0].given)
-        ndims[0] = only_ndim(op, attrs, ndims, known);
+    if (!known_shapes[0].has_ndim)
+        ndims[0] = only_ndim(op, attrs, ndims, known_shapes);
     if (ndims[0] < 0)
         return;
-    const std::vector<Shape> shapes = solve(op.name, op.shapes(attrs, ndims), known);
+    const std::vector<Shape> shapes = solve(op.name, op.shapes(attrs, ndims), known_shapes);
     for (size_t i = 0; i < tensors.size(); ++i)
         (i < op.inputs ? (*inputs)[i] : (*outputs)[i - op.inputs]) = PartialShape{true, shapes[i]};
 }
@@ -144,7 +144,7 @@ void refuse_no_elements(const Operator &op, const void *attrs, const View &input
            "Leave such a call out");
 }
 
-// The tensors that lib_api.h hands over.
+// Returns the tensors that lib_api.h hands over.
 std::vector<View> views(const std::vector<MXTensor> &arrays)
 {
     std::vector<View> result;
@@ -195,11 +195,11 @@ void infer_shape(const Operator &op, const AnyAttrs &attrs, PartialShapes *input
         memo.known_outputs = *outputs;
         reported(op.name, [&] { complete_shapes(op, attrs.get(), inputs, outputs); });
         memo.attrs = attrs;
-        memo.found_inputs = *inputs;
-        memo.found_outputs = *outputs;
+        memo.inferred_inputs = *inputs;
+        memo.inferred_outputs = *outputs;
     }
-    *inputs = memo.found_inputs;
-    *outputs = memo.found_outputs;
+    *inputs = memo.inferred_inputs;
+    *outputs = memo.inferred_outputs;
 }
 
 void run_forward(const Operator &op, const AnyAttrs &attrs, const std::vector<View> &inputs,

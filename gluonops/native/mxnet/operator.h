@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "attributes.h"
+#include "parsing.h"
 #include "call.h"
 #include "checks.h"
 #include "dims.h"
@@ -22,7 +22,7 @@ using mxnet::ext::MXTensor;
 
 typedef Attributes::Strings Strings;
 
-// Zeros, in place of the gradient of an input that has none.
+// Writes zeros in place of the gradient of an input that has none.
 inline void fill_with_zeros(const View &array)
 {
     memset(array.data, 0, size_t(array.size() * size_of(array.type)));
@@ -38,7 +38,7 @@ struct Operator {
     const char *name;
     size_t inputs, outputs;
     std::vector<const char *> (*attributes)();
-    AnyAttrs (*parse)(const Attributes &given);
+    AnyAttrs (*parse)(const Attributes &node_attributes);
     Tensors (*tensors)(const void *attrs);
     const TypeVariables &(*types)();
     Shapes (*shapes)(const void *attrs, const std::vector<int> &ndims);
@@ -60,7 +60,7 @@ MXReturnValue forward_of_strings(const Operator &op, const Strings &strings, std
 MXReturnValue backward_of_strings(const Operator &op, const Strings &strings, std::vector<MXTensor> *inputs,
                                   std::vector<MXTensor> *outputs, const mxnet::ext::OpResource &);
 
-// One of them for an operator: lib_api.h passes nothing that says which operator it asks.
+// One of these functions for one operator, because lib_api.h passes nothing that says which operator it asks.
 template <const Operator &op, auto function> struct Of;
 template <const Operator &op, typename... Args, MXReturnValue (*function)(const Operator &, Args...)>
 struct Of<op, function> {

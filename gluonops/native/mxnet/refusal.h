@@ -32,7 +32,7 @@ std::string listed(const Items &items, const Text &text)
     return all;
 }
 
-// A tuple as Python writes it.
+// Returns a tuple as Python writes it.
 template <typename Items, typename Text>
 std::string tuple_text(const Items &items, const Text &text)
 {
@@ -52,7 +52,7 @@ inline std::string value_text(const Integers &value)
     return value.is_tuple ? shape_text(value.values) : std::to_string(value.values[0]);
 }
 
-// A number as Python's format code g writes it.
+// Returns a number as Python's format code g writes it.
 inline std::string number_text(double value)
 {
     char text[32];

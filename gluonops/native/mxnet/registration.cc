@@ -1,5 +1,5 @@
-// Puts the operators' functions into the registry of MXNet 1.9.1, in place of what MXLoadLib makes of lib_api.h; and
-// their shape inference in front of what MXNet asks a CustomOp in Python, whose number of inputs it checks.
+// Puts the operators' functions into the registry of MXNet 1.9.1, in place of what MXLoadLib makes of lib_api.h. Also
+// puts their shape inference in front of what MXNet asks a CustomOp in Python, and checks its number of inputs.
 //
 // MXNet is found through its own code and never linked with: in Python its symbols are local to it. Compiled for the
 // ABI of its wheels (see build.py).
@@ -33,7 +33,7 @@ const nnvm::Op *(*get_op)(const std::string &);
 const dmlc::any *(*get_attributes)(const std::string &);
 void (*update_attributes)(const std::string &, std::function<void(dmlc::any *)>);
 
-// An operator of MXNet's by name. find_mxnet has to have succeeded.
+// Returns an operator of MXNet by name. find_mxnet must have succeeded before.
 nnvm::Op *find_op(const std::string &name) { return const_cast<nnvm::Op *>(get_op(name)); }
 
 bool has_large_tensors(void *library)
@@ -60,16 +60,16 @@ PartialShapes read(const mxnet::ShapeVector &shapes)
     return result;
 }
 
-// Whether all of them are known.
-bool write(const PartialShapes &found, mxnet::ShapeVector *shapes)
+// Writes the shapes, and returns whether all of them are known.
+bool write(const PartialShapes &inferred, mxnet::ShapeVector *shapes)
 {
     bool complete = true;
-    for (size_t i = 0; i < found.size(); ++i) {
-        complete &= found[i].has_ndim;
-        if (!found[i].has_ndim)
+    for (size_t i = 0; i < inferred.size(); ++i) {
+        complete &= inferred[i].has_ndim;
+        if (!inferred[i].has_ndim)
             continue;
-        (*shapes)[i] = mxnet::TShape(found[i].sizes.begin(), found[i].sizes.end());
-        for (const int64_t size : found[i].sizes)
+        (*shapes)[i] = mxnet::TShape(inferred[i].sizes.begin(), inferred[i].sizes.end());
+        for (const int64_t size : inferred[i].sizes)
             complete &= size >= 0;
     }
     return complete;
@@ -93,20 +93,20 @@ Texts texts_of(const nnvm::NodeAttrs &attrs)
     return texts;
 }
 
-// The attributes of a node, parsed. They lie behind a std::unordered_map, which is a word shorter before GCC 5.
+// Returns the attributes of a node, parsed. They lie behind a std::unordered_map, which is a word shorter before GCC 5.
 dmlc::any &parsed_of(const nnvm::NodeAttrs &attrs)
 {
     const char *const address = reinterpret_cast<const char *>(&attrs.parsed) - (old_functions ? sizeof(void *) : 0);
     return *reinterpret_cast<dmlc::any *>(const_cast<char *>(address));
 }
 
-// MXNet calls it where it makes a node.
+// Parses the attributes of a node. MXNet calls this function when it makes the node.
 void parse_attributes(const Registration &operation, nnvm::NodeAttrs *attrs)
 {
     parsed_of(*attrs) = parse(operation.op, texts_of(*attrs));
 }
 
-// What it has left in a node. MXNet's CustomOps have something else there.
+// Returns the attributes that the parser has left in a node. MXNet's CustomOps have something else there.
 AnyAttrs attrs_of(const Registration &operation, const nnvm::NodeAttrs &attrs)
 {
     const dmlc::any &kept = parsed_of(attrs);
@@ -208,13 +208,13 @@ void compute(const Registration &operation, const nnvm::NodeAttrs &attrs, const 
              const std::vector<mxnet::TBlob> &inputs, const std::vector<mxnet::OpReqType> &requests,
              const std::vector<mxnet::TBlob> &outputs)
 {
-    const Views given(inputs), wanted(outputs);
+    const Views read(inputs), wanted(outputs);
     std::vector<View> written = wanted.all;
     Workspace memory;
     for (size_t i = 0; i < written.size(); ++i)
         if (requests[i] == mxnet::kAddTo || requests[i] == mxnet::kNullOp)
             written[i].data = memory.zeros<char>(written[i].size() * size_of(written[i].type));
-    run(operation.op, attrs_of(operation, attrs), given.all, written);
+    run(operation.op, attrs_of(operation, attrs), read.all, written);
     for (size_t i = 0; i < written.size(); ++i)
         if (requests[i] == mxnet::kAddTo)
             add(wanted.all[i], written[i].data);
@@ -241,12 +241,12 @@ nnvm::FInferType infer_type_in_python;
 nnvm::FGradient make_gradient;
 std::function<uint32_t(const nnvm::NodeAttrs &)> count_inputs;
 
-// The operator of one of our CustomOps; nullptr for other people's.
+// Returns the operator of one of our CustomOps, or nullptr for a CustomOp of other people.
 const Registration *find_operation(const nnvm::NodeAttrs &attrs)
 {
-    const auto found = attrs.dict.find(OP_TYPE);
-    for (const Registration *each = Registration::first; found != attrs.dict.end() && each; each = each->next)
-        if (found->second == each->graph_name)
+    const auto op_type = attrs.dict.find(OP_TYPE);
+    for (const Registration *each = Registration::first; op_type != attrs.dict.end() && each; each = each->next)
+        if (op_type->second == each->graph_name)
             return each;
     return nullptr;
 }
@@ -284,7 +284,7 @@ bool infer_custom_type(const nnvm::NodeAttrs &attrs, std::vector<int> *inputs, s
     return call_mxnet(infer_type_in_python, attrs, inputs, outputs);
 }
 
-// A node's inputs. They lie behind a std::unordered_map, which is a word shorter before GCC 5.
+// Returns a node's inputs. They lie behind a std::unordered_map, which is a word shorter before GCC 5.
 const std::vector<nnvm::NodeEntry> &inputs_of(const nnvm::Node &node)
 {
     const char *const address = reinterpret_cast<const char *>(&node.inputs) - (old_functions ? sizeof(void *) : 0);
@@ -350,7 +350,7 @@ void set_compute(nnvm::Op *op, const Registration &operation)
     op->set_attr<mxnet::FResourceRequest>("FResourceRequest", Wrapped<request_nothing>::of(operation), PRIORITY);
 }
 
-// May run inside of MXNet's call of a parser of attributes.
+// This function may run while MXNet calls a parser of attributes.
 void install()
 {
     for (const Registration *each = Registration::first; each; each = each->next) {
@@ -375,10 +375,10 @@ const Registration *Registration::first;
 
 bool find_mxnet(const void *inside)
 {
-    Dl_info found;
-    if (!dladdr(inside, &found))
+    Dl_info place;
+    if (!dladdr(inside, &place))
         return false;
-    void *const library = dlopen(found.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+    void *const library = dlopen(place.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
     if (library && has_large_tensors(library))
         largest_size = INT64_MAX;
     if (!library || !resolve(library, "_ZN4nnvm2Op3GetERKSs", &get_op) ||
@@ -394,7 +394,7 @@ bool find_mxnet(const void *inside)
     return true;
 }
 
-// Whether the operators honour MXNet's request to add to a gradient.
+// Returns whether the operators honour MXNet's request to add to a gradient.
 GLUONOPS_PUBLIC bool gluonops_honours_requests() { return update_attributes != nullptr; }
 
 void install_operators()
@@ -408,10 +408,10 @@ GLUONOPS_PUBLIC void gluonops_install_operators() { install_operators(); }
 
 }  // namespace gluonops
 
-// What op.h's GetAttr calls.
+// The function that GetAttr in op.h calls.
 const dmlc::any *nnvm::Op::GetAttrMap(const std::string &key) { return gluonops::get_attributes(key); }
 
-// What op.h's set_attr calls.
+// The function that set_attr in op.h calls.
 void nnvm::Op::UpdateAttrMap(const std::string &key, std::function<void(any *)> updater)
 {
     void *const address = &updater;

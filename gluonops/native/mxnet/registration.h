@@ -20,7 +20,7 @@ namespace gluonops {
 // What is set here has it, above what MXNet set: MXLoadLib registers with 10, or with 11 the second time.
 const int PRIORITY = 100;
 
-// What MXNet takes as a size: 2**63 - 1 where it is built for large tensors, else 2**31 - 1.
+// The largest size that MXNet takes: 2**63 - 1 if it is built for large tensors, and otherwise 2**31 - 1.
 extern int64_t largest_size;
 
 // What is known of a tensor's shape; a size that is unknown is -1.
@@ -39,16 +39,16 @@ typedef std::vector<std::pair<const char *, const char *>> Texts;
 // when MXNet makes a node, and the node keeps them: no text is read when it runs.
 typedef std::shared_ptr<const void> AnyAttrs;
 
-// What is generated of an operator: see operator.h.
+// The table that is generated for an operator: see operator.h.
 struct Operator;
 
 // What MXNet asks of an operator: see operator.cc. The functions throw a std::runtime_error where something does not
 // fit.
 AnyAttrs parse(const Operator &op, const Texts &texts);
-// They fill in what follows from what is known. A type of -1 is unknown.
+// These two functions fill in what follows from what is known. A type of -1 is unknown.
 void infer_shape(const Operator &op, const AnyAttrs &attrs, PartialShapes *inputs, PartialShapes *outputs);
 void infer_type(const Operator &op, const AnyAttrs &attrs, std::vector<int> *inputs, std::vector<int> *outputs);
-// They overwrite the outputs.
+// These two functions overwrite the outputs.
 void run_forward(const Operator &op, const AnyAttrs &attrs, const std::vector<View> &inputs,
                  const std::vector<View> &outputs);
 void run_backward(const Operator &op, const AnyAttrs &attrs, const std::vector<View> &inputs,
@@ -72,8 +72,8 @@ struct Registration {
     Registration &operator=(const Registration &) = delete;
 };
 
-// Whether the MXNet that holds the code at this address can be given these functions. If so, our CustomOps have their
-// shape inference from now on.
+// Returns whether the MXNet that holds the code at this address can be given these functions. If so, our CustomOps have
+// their shape inference from now on.
 bool find_mxnet(const void *inside);
 
 // Finds what gluonops_call() needs of MXNet's library, which dlopen has returned: see direct.cc.

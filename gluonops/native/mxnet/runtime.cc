@@ -33,8 +33,8 @@ Isa best()
 
 Isa isa()
 {
-    static const Isa found = best();
-    return found;
+    static const Isa chosen = best();
+    return chosen;
 }
 
 GLUONOPS_PUBLIC const char *gluonops_target()

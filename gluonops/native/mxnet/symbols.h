@@ -5,7 +5,7 @@
 
 namespace gluonops {
 
-// Finds a symbol of a library that dlopen has returned; whether it has one.
+// Finds a symbol of a library that dlopen has returned. Returns whether the library has the symbol.
 template <typename Function>
 bool resolve(void *library, const char *symbol, Function *function)
 {

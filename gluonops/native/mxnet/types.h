@@ -32,8 +32,8 @@ inline const char *type_name(int type)
     return type >= 0 && type < int(sizeof names / sizeof *names) ? names[type] : "unknown";
 }
 
-// Every tensor's type from those of the inputs, -1 where it does not follow; a label without one takes the data's. The
-// work of Op.infer_type in gluonops/contract/op.py.
+// Returns every tensor's type from those of the inputs, or -1 if it does not follow. A label without a type takes that
+// of the data. This is the work of Op.infer_type in gluonops/contract/op.py.
 inline std::vector<int> inferred_types(const char *where, const TypeVariables &variables, const Tensors &tensors,
                                        const std::vector<int> &inputs)
 {

@@ -7,8 +7,8 @@
 
 namespace gluonops {
 
-// An integer that stays at its largest value instead of wrapping round: what attributes make of one another may be of
-// any size, and a divisor that wrapped round to zero would end the process.
+// An integer that stays at its largest value instead of wrapping round. Products of attributes may be of any size, and
+// a divisor that has wrapped round to zero would end the process.
 class Wide {
  public:
     Wide(int64_t value) : value_(value) {}   // NOLINT: numbers in expressions become wide by themselves

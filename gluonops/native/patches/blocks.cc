@@ -28,13 +28,13 @@
 namespace gluonops {
 namespace {
 
-// Smaller blocks are malloc's.
+// Smaller blocks are left to malloc.
 const size_t SMALLEST = 64 * 1024;
 
 const size_t PAGE = 4096;   // the smallest that a system has
 
-// The size of as many of the system's pages as `size` bytes need. On some Arm systems a page has 64 KiB, and only whole
-// pages can be unmapped.
+// Returns the size of as many of the system's pages as `size` bytes need. On some Arm systems a page has 64 KiB, and
+// only whole pages can be unmapped.
 size_t whole_pages(size_t size)
 {
     static const size_t page = size_t(sysconf(_SC_PAGESIZE));
@@ -51,8 +51,8 @@ const size_t SHIFTS = PAGE / SHIFT;
 // Blocks of this size and more get pages of this size if the system has them. They are faster to map.
 const size_t LARGE_PAGE = 2 * 1024 * 1024;
 
-// The size of the block for `size` bytes. There are four sizes from one power of two to the next. Pages that nobody
-// writes to take no memory, so the difference costs none.
+// Returns the size of the block for `size` bytes. There are four sizes from one power of two to the next. Pages that
+// nobody writes to take no memory, so the difference costs none.
 size_t block_size(size_t size)
 {
     size_t step = SMALLEST / 4;
@@ -61,7 +61,7 @@ size_t block_size(size_t size)
     return (size + step - 1) / step * step;
 }
 
-// `size` bytes that begin at a multiple of `alignment`; null if the system has no more.
+// Returns `size` bytes that begin at a multiple of `alignment`, or null if the system has no more memory.
 char *map_aligned(size_t size, size_t alignment)
 {
     const size_t mapped = size + alignment - whole_pages(1);
@@ -125,7 +125,7 @@ public:
 
     void unlock() { holder_.store(0); }
 
-    // Whether what it guards may be half changed. To be asked by its holder.
+    // Returns whether what the lock guards may be half changed. The thread that holds the lock asks.
     bool was_inherited() const { return was_inherited_; }
 
 private:
@@ -138,9 +138,9 @@ struct Mapping {
     size_t size;
 };
 
-class Blocks {
+class MemoryBlocks {
 public:
-    // A block for `size` bytes; null if it would be too large to keep, or if there is no memory.
+    // Returns a block for `size` bytes, or null if it would be too large to keep, or if there is no memory.
     void *take(size_t size)
     {
         std::unique_lock<Lock> lock(lock_);
@@ -160,7 +160,7 @@ public:
         return block;
     }
 
-    // Returns whether it is one of these blocks.
+    // Takes a block back. Returns whether it is one of these blocks.
     bool give_back(void *block)
     {
         size_t bound;
@@ -168,11 +168,11 @@ public:
             std::lock_guard<Lock> lock(lock_);
             if (lock_.was_inherited())
                 return true;   // nobody can tell any more: its memory is lost until the forked process ends
-            const auto found = in_use_.find(block);
-            if (found == in_use_.end())
+            const auto entry = in_use_.find(block);
+            if (entry == in_use_.end())
                 return false;
-            const size_t size = found->second;
-            in_use_.erase(found);
+            const size_t size = entry->second;
+            in_use_.erase(entry);
             kept_[size].push_back({block, ++freed_});
             kept_bytes_ += size;
             bound = bound_;
@@ -203,7 +203,7 @@ private:
     };
     typedef std::map<size_t, std::deque<Kept>> BySize;
 
-    // The block that was freed last: it may still be in the processor's caches.
+    // Takes the block that was freed last, because it may still be in the processor's caches.
     void *take_kept(size_t size)
     {
         std::deque<Kept> &blocks = kept_[size];
@@ -216,7 +216,7 @@ private:
         return block;
     }
 
-    // What exceeds `bytes` of the kept blocks. Other threads need not wait for the system meanwhile.
+    // Gives the blocks that exceed `bytes` back to the system. Other threads need not wait for it meanwhile.
     void give_to_system(size_t bytes)
     {
         for (;;) {
@@ -227,7 +227,7 @@ private:
         }
     }
 
-    // The block that was freed first, if more than `bytes` are kept.
+    // Returns the block that was freed first, if more than `bytes` are kept.
     Mapping take_oldest(size_t bytes)
     {
         std::lock_guard<Lock> lock(lock_);
@@ -258,10 +258,10 @@ private:
     std::unordered_map<void *, size_t> in_use_;
 };
 
-// Never destroyed: MXNet frees tensors until the process ends.
-Blocks &blocks()
+// The blocks are never destroyed, because MXNet frees tensors until the process ends.
+MemoryBlocks &blocks()
 {
-    static Blocks *const only = new Blocks;
+    static MemoryBlocks *const only = new MemoryBlocks;
     return *only;
 }
 
@@ -296,8 +296,8 @@ public:
             entries_[entry->d_tag] = entry->d_un.d_val;
     }
 
-    // Where the library holds the address of a function that it calls; null if it does not call it, or if the address
-    // cannot be replaced.
+    // Returns where the library holds the address of a function that it calls, or null if it does not call the
+    // function, or if the address cannot be replaced.
     void **find(const char *function) const
     {
         const auto *const calls = reinterpret_cast<const ElfW(Rela) *>(value_of(DT_JMPREL));
@@ -314,7 +314,7 @@ public:
     }
 
 private:
-    // Whether the linker made the addresses read-only.
+    // Returns whether the linker made the addresses read-only.
     bool is_fixed() const
     {
         return entries_.count(DT_BIND_NOW) || value_of(DT_FLAGS) & DF_BIND_NOW || value_of(DT_FLAGS_1) & DF_1_NOW;
@@ -322,8 +322,8 @@ private:
 
     ElfW(Addr) value_of(int64_t tag) const
     {
-        const auto found = entries_.find(tag);
-        return found == entries_.end() ? 0 : found->second;
+        const auto entry = entries_.find(tag);
+        return entry == entries_.end() ? 0 : entry->second;
     }
 
     ElfW(Addr) base_;
@@ -333,9 +333,9 @@ private:
 // Leads MXNet's calls here. free() comes first: it has to know every block that it may get.
 bool take_over(const void *inside)
 {
-    Dl_info found;
+    Dl_info place;
     link_map *library = nullptr;
-    if (!dladdr1(inside, &found, reinterpret_cast<void **>(&library), RTLD_DL_LINKMAP) || !library)
+    if (!dladdr1(inside, &place, reinterpret_cast<void **>(&library), RTLD_DL_LINKMAP) || !library)
         return false;
     const Imports imports(library);
     void **const free_address = imports.find("free");
@@ -359,7 +359,7 @@ GLUONOPS_PUBLIC int gluonops_keep_blocks(const void *inside, int64_t bytes)
     return taken_over;
 }
 
-// Bytes in the blocks that are kept now.
+// Returns the number of bytes in the blocks that are kept now.
 GLUONOPS_PUBLIC int64_t gluonops_kept_bytes() { return int64_t(blocks().kept_bytes()); }
 
 }  // namespace gluonops

@@ -155,7 +155,7 @@ struct ColumnLines {
         spread(values, [](Indices value, Indices) GLUONOPS_LAMBDA { return value; });
     }
 
-    // The same, changed: adapt(value, element), for the lanes of each element of a line. Both have the bits of values.
+    // Does the same, and changes the copies by adapt(value, element), for the lanes of each element of a line.
     template <typename Value, typename Adapt>
     GLUONOPS_INLINE void spread(Value *values, const Adapt &adapt) const
     {
@@ -182,7 +182,7 @@ class ColumnBlock {
     int64_t scratch_pitch;
     A *scratch;   // as many lines, `scratch_pitch` apart; or null
 
-    // `packs` has room for a matrix of every tensor that the kernel reads and writes; null: nothing is packed.
+    // `packs` has room for a matrix of every tensor that the kernel reads and writes. If it is null, nothing is packed.
     ColumnBlock(const RowSizes &sizes, int64_t per_line, T *packs, A *scratch)
         : scratch(scratch), sizes(sizes), per_line(per_line), packs(packs),
           first_positions(per_line > 1 ? sizes.inner : 1) {}
@@ -201,7 +201,7 @@ class ColumnBlock {
         used = results = 0;
     }
 
-    // The matrix of a tensor that the kernel reads.
+    // Returns the matrix of a tensor that the kernel reads.
     const T *read(const T *tensor)
     {
         if (!packs)
@@ -211,7 +211,7 @@ class ColumnBlock {
         return matrix;
     }
 
-    // The matrix of a tensor that the kernel writes.
+    // Returns the matrix of a tensor that the kernel writes.
     T *write(T *tensor)
     {
         if (!packs)
@@ -220,7 +220,7 @@ class ColumnBlock {
         return result_pack[results++] = next_pack();
     }
 
-    // Ends: what was written reaches its tensor.
+    // Ends the block: what was written to matrices reaches the tensors.
     void end() const
     {
         for (int i = 0; i < results; ++i)
@@ -257,14 +257,15 @@ class ColumnBlock {
 
 const int64_t FEWEST_FOLDED_LINES = 4;   // for which folding costs little
 
-// How many elements of a column a line of a matrix has: several where vectors would not be full, and columns are long.
+// Returns how many elements of a column a line of a matrix has: several where vectors would not be full, and columns
+// are long.
 template <typename T>
 GLUONOPS_INLINE int64_t elements_per_line(const RowSizes &sizes)
 {
     const int64_t lanes = Simd<T>::LANES;
     if (sizes.inner >= lanes)
         return 1;
-    int64_t count = 1;   // So many elements fill whole vectors.
+    int64_t count = 1;   // the elements that fill whole vectors
     while (count * sizes.inner % lanes)
         count *= 2;
     if (sizes.length < FEWEST_FOLDED_LINES * count)
@@ -274,11 +275,11 @@ GLUONOPS_INLINE int64_t elements_per_line(const RowSizes &sizes)
     return count;
 }
 
-// A packed matrix has about so many. All that a kernel reads and copies stays in the first-level cache; twice as many
-// took twice the time.
+// A packed matrix has about so many bytes. Then all that a kernel reads and copies stays in the first-level cache.
+// Twice as many bytes took twice the time.
 const int64_t PACK_BYTES = 2048;
 
-// How many neighbours along outer a block covers: 1 where vectors are full without packing.
+// Returns how many neighbours along outer a block covers, which is 1 if vectors are full without packing.
 template <typename T>
 GLUONOPS_INLINE int64_t packed_outers(const RowSizes &sizes)
 {

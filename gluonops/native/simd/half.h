@@ -1,5 +1,6 @@
-// float16 in software: for storing only, every kernel computes in float. Rounds to nearest even; infinities, NaN and
-// subnormal numbers have their meaning. Where the processor converts, vectors.h lets it.
+// float16 in software. It is only a storage type: every kernel computes in float. Conversions round to nearest even,
+// and preserve infinities, NaN and subnormal numbers. Where the processor has instructions for them, vectors.h uses
+// these.
 #pragma once
 
 #include <stdint.h>

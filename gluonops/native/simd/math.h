@@ -19,7 +19,7 @@ GLUONOPS_INLINE double power(double base, double exponent) { return __builtin_po
 GLUONOPS_INLINE float arctangent(float x) { return __builtin_atanf(x); }
 GLUONOPS_INLINE double arctangent(double x) { return __builtin_atan(x); }
 
-// A polynomial of x, from its highest coefficients.
+// Returns a polynomial of x, from its highest coefficients.
 template <typename V, typename... A>
 GLUONOPS_INLINE V polynomial(V x, V sum, A... coefficients)
 {
@@ -69,7 +69,7 @@ GLUONOPS_INLINE Floats exponential(Floats x)
 }
 #endif
 
-// It is the function above, of whole numbers k.
+// Does the same with whole numbers k.
 GLUONOPS_INLINE Doubles exponential(Doubles x)
 {
     x = maximum(broadcast(-746.0), x);
@@ -182,7 +182,7 @@ GLUONOPS_INLINE float logarithm_of_normal(float x)
 
 GLUONOPS_INLINE bool is_positive_normal(float x) { return bits_of(x) - 0x00800000 < 0x7f000000; }
 
-// Many of them in place. A call of logf for each takes several times as long.
+// Replaces many numbers by their logarithms. A call of logf for each takes several times as long.
 GLUONOPS_OUTLINE void logarithms(float *values, int64_t count)
 {
     int others = 0;

@@ -106,7 +106,7 @@ GLUONOPS_INLINE void pack_squares(char *to, int64_t line_step, const char *from,
         memcpy(to + i * line_step, &squares.vectors[i], WIDTH);
 }
 
-// The way back: neighbours along outer are neighbours in `from`, and along lines in `to`.
+// Copies back: neighbours along outer are neighbours in `from`, and neighbours along lines in `to`.
 template <typename Word>
 GLUONOPS_INLINE void unpack_squares(char *to, int64_t outer_step, const char *from, int64_t line_step)
 {
@@ -140,7 +140,7 @@ void copy_numbers(char *to, PieceSteps to_step, const char *from, PieceSteps fro
         }
 }
 
-const int64_t LINES_AT_ONCE = 128;   // So many stay in the first-level cache while all pieces are copied.
+const int64_t LINES_AT_ONCE = 128;   // They stay in the first-level cache while all pieces are copied.
 
 // Copies pieces of more than 4 bytes, for each of `outers` and each of `lines`.
 template <int PART>

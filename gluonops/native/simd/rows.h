@@ -18,14 +18,14 @@ struct RowSizes {
     GLUONOPS_INLINE bool empty() const { return !outer || !length || !inner; }
 };
 
-// Whether rows are reduced by vectors that run along them.
+// Returns whether rows are reduced by vectors that run along them.
 template <typename T>
 GLUONOPS_INLINE bool reduces_along_rows(const RowSizes &sizes)
 {
     return sizes.inner == 1 && sizes.length >= 2 * int64_t(Simd<T>::LANES);
 }
 
-// The maximum of a row, which is at least the lowest finite number. NaNs are left out.
+// Returns the maximum of a row, which is at least the lowest finite number. NaNs are left out.
 template <typename T>
 GLUONOPS_INLINE typename Simd<T>::Scalar row_max(const T *x, int64_t length)
 {
@@ -50,7 +50,7 @@ GLUONOPS_INLINE typename Simd<T>::Scalar row_max(const T *x, int64_t length)
 
 const int64_t ROW_SUM_BLOCK = 16 * SUM_BLOCK;   // elements, whatever the vectors' width; the narrowest have 4 lanes
 
-// The sum over a row of term(i, mask), in an order that depends on the row's length only.
+// Returns the sum over a row of term(i, mask), in an order that depends on the row's length only.
 template <typename T, typename Term>
 GLUONOPS_INLINE typename Simd<T>::Scalar row_sum(int64_t length, const Term &term)
 {
@@ -96,9 +96,9 @@ inline void parallel_spans(int64_t rows, int64_t length, int64_t span, int64_t b
 }
 
 const int64_t MAX_BLOCK_COLUMNS = 512;
-const int64_t BLOCK_BYTES = 262144;   // A block's input has so many, and stays in the second-level cache.
+const int64_t BLOCK_BYTES = 262144;   // The bytes of a block's input, which stays in the second-level cache.
 
-// How many columns a block has: a multiple of a cache line.
+// Returns how many columns a block has: a multiple of a cache line.
 template <typename T>
 GLUONOPS_INLINE int64_t block_columns(const RowSizes &sizes)
 {
@@ -184,7 +184,8 @@ GLUONOPS_INLINE void for_each_column_tile(int64_t columns, const Visit &visit)
         visit(j, PartialMask{columns - j}, ColumnTile<1>());
 }
 
-// Whether streaming stores pay for a call's results: they have to be large, and written in spans that are long enough.
+// Returns whether streaming stores pay for a call's results: they have to be large, and written in spans that are long
+// enough.
 template <typename T>
 GLUONOPS_INLINE bool use_streaming_stores(const RowSizes &sizes)
 {

@@ -14,11 +14,11 @@
 namespace gluonops::GLUONOPS_ISA {
 
 const int64_t MAX_SHORT_LENGTH = 128;     // with longer rows little is lost at the end of a row
-const int64_t SHORT_BLOCK_BYTES = 4096;   // A block's elements have about so many: all stay in the first-level cache.
+const int64_t SHORT_BLOCK_BYTES = 4096;   // A block has about so many, which stay in the first-level cache.
 const int64_t MAX_SHORT_ROWS = 128;       // A block has no more.
-const int64_t SHORT_STREAMING_MIN_BYTES = 32 << 20;   // All tensors together have at least so many.
+const int64_t SHORT_STREAMING_MIN_BYTES = 32 << 20;   // The fewest bytes that all tensors have together.
 
-// Whether this is faster than reducing rows as rows.h or columns.h do: the processor has to permute vectors.
+// Returns whether this is faster than reducing rows as rows.h or columns.h do: the processor has to permute vectors.
 template <typename T>
 GLUONOPS_INLINE bool has_short_rows(const RowSizes &sizes)
 {
@@ -26,7 +26,8 @@ GLUONOPS_INLINE bool has_short_rows(const RowSizes &sizes)
     return permutes && sizes.inner <= 2 && sizes.length > 1 && sizes.length <= MAX_SHORT_LENGTH;
 }
 
-// Whether to write results with streaming stores. They pay where a kernel's tensors do not stay in the caches together.
+// Returns whether to write results with streaming stores. They pay where a kernel's tensors do not stay in the caches
+// together.
 template <typename T>
 GLUONOPS_INLINE bool use_streaming_stores_for_short_rows(const RowSizes &sizes, int64_t tensors)
 {
@@ -43,7 +44,7 @@ struct LaneRows {
     int16_t first[MAX_SHORT_LENGTH];                     // rows
     int64_t rows;                                        // how many a period has
 
-    // Spans have so many elements. Returns how many vectors a period has.
+    // Returns how many vectors a period has, if spans have this many elements.
     int64_t fill(int64_t span)
     {
         int64_t vectors = 0, row = 0, element = 0;   // where a vector's first lane is
@@ -108,7 +109,8 @@ class ShortRows {
     // not that another block follows the passes over this one.
     GLUONOPS_INLINE void prefetch_next(const T *x, int64_t i) const { __builtin_prefetch(x + elements + i); }
 
-    // The elements of `x`, which begins at the block: in the type that they are computed in, perhaps in scratch memory.
+    // Returns the elements of `x`, which begins at the block: in the type that they are computed in, perhaps in scratch
+    // memory.
     GLUONOPS_INLINE const A *widened(const T *x) const
     {
         if constexpr (std::is_same<T, A>::value) {
@@ -231,19 +233,20 @@ class ShortRows {
     }
 };
 
-template <typename Block, typename T, typename Body>
+template <typename RowBlock, typename T, typename Body>
 inline void parallel_short_blocks(const RowSizes &sizes, int64_t tensors, const Body &body)
 {
     typedef typename Simd<T>::Scalar A;
     const RowSizes s = sizes;
-    const int64_t span = s.length * Block::INNER;   // elements
-    const int64_t group = Block::SPANS;             // spans of whole vectors of rows
-    const int64_t fitting = SHORT_BLOCK_BYTES / int64_t(sizeof(A)) / (span * group), most = MAX_SHORT_ROWS / Block::N;
+    const int64_t span = s.length * RowBlock::INNER;   // elements
+    const int64_t group = RowBlock::SPANS;             // spans of whole vectors of rows
+    const int64_t fitting = SHORT_BLOCK_BYTES / int64_t(sizeof(A)) / (span * group);
+    const int64_t most = MAX_SHORT_ROWS / RowBlock::N;
     const int64_t spans = group * (fitting < 1 ? 1 : fitting > most ? most : fitting);
     const int64_t blocks = (s.outer + spans - 1) / spans;
     parallel_for(blocks, spans * span * tensors * int64_t(sizeof(T)), [=](int64_t begin, int64_t end) {
-        alignas(64) A scratch[Block::N * MAX_SHORT_LENGTH];
-        Block block(span, scratch);
+        alignas(64) A scratch[RowBlock::N * MAX_SHORT_LENGTH];
+        RowBlock block(span, scratch);
         for (int64_t i = begin; i < end; ++i) {
             const int64_t left = s.outer - i * spans;
             block.begin(i * spans, left < spans ? left : spans);

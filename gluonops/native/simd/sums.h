@@ -10,7 +10,7 @@
 
 namespace gluonops::GLUONOPS_ISA {
 
-const int64_t SUM_BLOCK = 256;   // So many terms of a lane are added one after the other.
+const int64_t SUM_BLOCK = 256;   // The terms of a lane that are added one after the other.
 
 // The sums of blocks, COUNT of each, added in pairs, in pairs of pairs, and so on.
 template <typename V, int COUNT>

@@ -62,7 +62,7 @@ GLUONOPS_INLINE Doubles broadcast(double x) { return x - Doubles{}; }
 GLUONOPS_INLINE Ints broadcast(int32_t x) { return x - Ints{}; }
 GLUONOPS_INLINE Longs broadcast(int64_t x) { return x - Longs{}; }
 
-// A number in every lane of a V.
+// Returns a number in every lane of a V.
 template <typename V> GLUONOPS_INLINE V every(double x);
 template <> GLUONOPS_INLINE Floats every<Floats>(double x) { return broadcast(float(x)); }
 template <> GLUONOPS_INLINE Doubles every<Doubles>(double x) { return broadcast(x); }
@@ -251,7 +251,7 @@ GLUONOPS_INLINE Doubles maximum(Doubles a, Doubles b)
 #endif
 }
 
-// All lanes combined: one half with the other, then the quarters of what is left, and so on.
+// Returns all lanes combined: one half with the other, then the quarters of what is left, and so on.
 template <typename V, typename Combine>
 GLUONOPS_INLINE auto fold_lanes(V v, const Combine &combine)
 {
@@ -276,7 +276,7 @@ GLUONOPS_INLINE auto reduce_sum(V v)
 template <typename A> GLUONOPS_INLINE A not_a_number() { return A(__builtin_nanf("")); }
 template <typename A> GLUONOPS_INLINE A infinity() { return A(__builtin_inff()); }
 
-// The lowest finite number: unlike -infinity it can be subtracted from itself.
+// Returns the lowest finite number: unlike -infinity it can be subtracted from itself.
 template <typename A> GLUONOPS_INLINE A lowest();
 template <> GLUONOPS_INLINE float lowest<float>() { return -__FLT_MAX__; }
 template <> GLUONOPS_INLINE double lowest<double>() { return -__DBL_MAX__; }

@@ -6,24 +6,27 @@ from collections.abc import Iterable, Iterator
 from ...contract.arguments import Arguments, attribute_type, camel, constants, enumerations
 from ...contract.attributes import Attr, IntOrTuple
 from ...contract.op import Op
-from .attributes import declaration
-from .expressions import NumberTranslator, Translator
-from .shapes import size_of
+from .cpp_attributes import declaration
+from .patterns import size_of
 from .text import INDENT, function, indented, listed, of_attrs
+from .translator import NumberTranslator, Translator
 
 DIRECTIONS = ("forward", "backward")
 ARRAYS = {"forward": ("inputs", "outputs"), "backward": ("grads", "inputs", "outputs", "results")}
 
 
 def unit(operators: list[Op]) -> str:
-    """The text of a ``kernels<i>.cc``: the constants of its operators, some of which have the same, and their files."""
+    """Return the text of a ``kernels<i>.cc``, which has the constants of its operators and includes their files.
+
+    A constant that several operators have stands there once.
+    """
     numbers = dict.fromkeys(item for op in operators for item in op.constants.items())
     front = f"namespace gluonops {{ {constants(numbers)} }}\n" if numbers else ""
     return front + "".join(f'#include "generated/{op.name}.cc"\n' for op in operators)
 
 
 class Kernels:
-    """Writes ``<op>.h`` and ``<op>.cc``. ``has_structs``: whether ``record.inl`` has structs of the operator's own."""
+    """Writes ``<op>.h`` and ``<op>.cc``. ``has_structs`` says whether the operator has a ``record.inl``."""
 
     def __init__(self, op: Op, has_structs: bool):
         self.op = op
@@ -34,15 +37,15 @@ class Kernels:
         self._accumulator = f"using A [[maybe_unused]] = typename {self.args}::A;"
         self.avx512 = [self.record.c_type(dtype) for dtype in op.avx512]
         translate = NumberTranslator(op, self.record.derived)
-        self.derived = {}   # name -> C++ or None
+        self.derived = {}   # C++ by name, or None for a number that derive() sets
         for name, number in self.record.derived.items():
             value = number.expression and translate(number.expression)
             self.derived[name] = f"A({value})" if value and number.dtype == "A" else value
         self.sizes = {array: translate(array.size) for array in op.scratch}
 
-    # The header: the types that kernel.cc takes.
+    # The header has the types that kernel.cc takes.
     def header(self) -> str:
-        """The text of ``<op>.h``."""
+        """Return the text of ``<op>.h``."""
         structs = [f'#include "ops/{self.op.name}/record.inl"', ""] if self.has_structs else []
         return self._text([
             f"// {self.op.name}: {self.op.summary}.", "#pragma once", "",
@@ -58,12 +61,12 @@ class Kernels:
         return "\n".join([origin, *lines, ""])
 
     def _entry(self, direction: str) -> str:
-        """The function of the operator's table that calls the kernel of a pass. ``attrs`` is the struct above."""
+        """Return the signature of the function in the operator's table that calls the kernel of a pass."""
         return f"void {self.op.name}_{direction}({listed(['const void *attrs', *_arrays(direction)])})"
 
-    # The source: kernel.cc, the kernels of this instruction set, and in one of the units what calls the best ones.
+    # The source has kernel.cc, the kernels of this instruction set, and in one of the units what calls the best ones.
     def source(self) -> str:
-        """The text of ``<op>.cc``."""
+        """Return the text of ``<op>.cc``."""
         lines = [*self._included(), "", "namespace gluonops {", "",
                  "// The kernels for this instruction set.", "namespace GLUONOPS_ISA {", "", *self._shared()]
         for direction in DIRECTIONS:
@@ -77,37 +80,37 @@ class Kernels:
         return self._text([*lines, "#endif", "}  // namespace gluonops"])
 
     def _included(self) -> list[str]:
-        """What has the kernels, or the functions that they call."""
+        """Return the lines that include the kernels, or the functions that they call."""
         if self.op.kernels is None:
             return [f'#include "ops/{self.op.name}/kernel.cc"']
         return [f'#include "generated/{self.op.name}.h"', f'#include "ops/{self.op.kernels.file}.h"']
 
     def _shared(self) -> list[str]:
-        """The text that has the struct which the kernels name, if it is not the family's."""
+        """Return the text that has the struct which the kernels name, if it is not the family's."""
         if self.op.kernels is None or self.op.kernels.shared is None:
             return []
         return ["namespace {", f'#include "ops/{self.op.kernels.shared}"', "}  // namespace", ""]
 
     def _per_type(self, line: str) -> list[str]:
-        """A line for the C++ type of each dtype of the data. Units for AVX-512 have some of them."""
+        """Return a line for the C++ type of each dtype of the data. Units for AVX-512 have only some of the types."""
         others = [line.format(name) for _, name in self._c_types() if name not in self.avx512]
         return [*map(line.format, self.avx512), *(["#ifndef GLUONOPS_AVX512", *others, "#endif"] if others else [])]
 
     def _c_types(self) -> list[tuple[str, str]]:
-        """(MXNet's label, C++ type) of each dtype of the data."""
+        """Return MXNet's label and the C++ type of each dtype of the data."""
         return [(dtype.upper(), self.record.c_type(dtype)) for dtype in self.op.types["T"]]
 
     def _type_dispatch(self, direction: str) -> list[str]:
-        """The function that calls the one for the type of the data."""
-        given = listed(["attrs", *ARRAYS[direction]])
-        cases = [f"case {label}: return {self.op.name}_{direction}<{name}>({given});"
+        """Return the function that calls the instance of the template for the type of the data."""
+        arguments = listed(["attrs", *ARRAYS[direction]])
+        cases = [f"case {label}: return {self.op.name}_{direction}<{name}>({arguments});"
                  for label, name in self._c_types()]
         return of_attrs(f"void {self.op.name}_{direction}", _arrays(direction),
                         ["switch (inputs[0].type) {", *cases, "}"], f"{self.camel}Attrs")
 
-    # What fills the record.
+    # The functions that fill the record.
     def _filling(self) -> list[str]:
-        """The function that sets what follows from the attributes and the shapes."""
+        """Return the function that sets the members which follow from the attributes and the shapes."""
         body = [f"{self.args} args = {{}};", *self._sizes()]
         body += [f"args.{attr.name} = {self._attribute(attr)};" for attr in self.record.attributes]
         body += [f"args.{name} = {value};" for name, value in self.derived.items() if value]
@@ -118,7 +121,10 @@ class Kernels:
         return ["template <typename T>", *function(signature, [*body, "return args;"])]
 
     def _sizes(self) -> list[str]:
-        """The lines that set the sizes. They depend on the declaration of the shapes that holds, or not."""
+        """Return the lines that set the sizes.
+
+        They ask which declaration of the shapes holds, unless the lines are the same for all of them.
+        """
         op = self.op
         per_rule = [[f"args.{name} = {size_of(op, rule, name)};" for name in op.dims] for rule in op.rules]
         if all(rule == per_rule[0] for rule in per_rule):
@@ -132,7 +138,7 @@ class Kernels:
         return [*lines, "}"]
 
     def _attribute(self, attr: Attr) -> str:
-        """The value of an attribute's member."""
+        """Return the value of an attribute's member."""
         name, c_type = f"attrs.{attr.name}", attribute_type(self.op, attr)
         if attr.name in self.op.counts:
             return f"weights_of<A>({name}, args.{self.op.counts[attr.name]}, memory)"
@@ -148,7 +154,7 @@ class Kernels:
                 for array, size in self.sizes.items() if array.direction == direction]
 
     def _call(self, direction: str) -> list[str]:
-        """The function that fills the arguments of a pass and calls the kernel of the best instruction set here."""
+        """Return the function that fills the record of a pass and calls the kernel of the best instruction set here."""
         name = f"{self.op.name}_{direction}"
         body = ["Workspace memory;", self._accumulator,
                 f"{self.args} args = {self.op.name}_args<T>(attrs, inputs, memory);",
@@ -165,7 +171,7 @@ class Kernels:
                 "#endif", f"{INDENT}GLUONOPS_ISA::{name}(args);", "}"]
 
     def _tensors_of(self, direction: str) -> Iterator[tuple[str, str]]:
-        """(member, value) of the tensors of a pass."""
+        """Yield the member and the value of each tensor of a pass."""
         op, is_forward = self.op, direction == "forward"
         read = [tensor.name for tensor in op.tensors] if is_forward else op.backward
         for i, out in enumerate(op.outputs):
@@ -183,7 +189,7 @@ class Kernels:
 
 
 def _arrays(direction: str) -> list[str]:
-    """The arguments of the functions of a pass, behind the attributes."""
+    """Return the arguments of the functions of a pass, behind the attributes."""
     return [f"Arrays {name}" for name in ARRAYS[direction]]
 
 

@@ -6,19 +6,19 @@ from ...contract.op import FLOATS, Arg, Attr, Cuda, Kernels, Op, Out, Shapes, ea
 
 def activation(name: str, summary: str, formula: str | None = None, attrs: tuple[Attr, ...] = (),
                types: tuple[str, ...] = FLOATS, **others) -> Op:
-    """The contract of an activation.
+    """Return the contract of an activation.
 
     Parameters
     ----------
     name, summary : str
     formula : str, optional
-        The value of its struct of ``formulas.inl``, such as ``Swish{args.beta}``. The kernels are generated with it. By
-        default the operator's folder has them.
+        The value of its struct in ``formulas.inl``, such as ``Swish{args.beta}``, with which the kernels are generated.
+        By default the operator's folder has the kernels.
     attrs : tuple of Attr
     types : tuple of str
         The dtypes of the data.
     **others
-        As of :class:`gluonops.contract.op.Op`.
+        Further fields of :class:`gluonops.contract.op.Op`.
     """
     kernels = formula and Kernels("_activation/activation", forward=f"activate_forward(args, {formula})",
                                   backward=f"activate_backward(args, {formula})")

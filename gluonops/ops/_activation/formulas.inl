@@ -2,7 +2,7 @@
 // includes nothing, and GLUONOPS_INLINE is what each of them needs in front of a function. activation.h includes it for
 // C++. V is a number or, in C++, a vector with one element per lane.
 
-// A number in every lane.
+// Returns a number in every lane.
 template <typename V> GLUONOPS_INLINE V every(double x);
 
 // exp(-|x|), which does not overflow. NaN stays.

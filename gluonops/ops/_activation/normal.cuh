@@ -7,8 +7,9 @@ struct Normal {
     __device__ A density() const { return exponential(x * x / -2) * A(0.39894228040143267794); }
 };
 
-// The same to the precision of float16, in half as many instructions. The tail 1 - P is t exp(-z^2 + polynomial(t)) / 2
-// with z = |x| / sqrt(2) and t = 1 / (1 + z / 2); its relative error is 1.2e-7 (Press et al., Numerical Recipes, 6.2).
+// The same functions to the precision of float16, in half as many instructions. The tail 1 - P is t exp(-z^2 +
+// polynomial(t)) / 2 with z = |x| / sqrt(2) and t = 1 / (1 + z / 2); its relative error is 1.2e-7 (Press et al.,
+// Numerical Recipes, 6.2).
 struct NormalOfHalf {
     float x, probability;
 

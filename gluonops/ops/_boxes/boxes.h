@@ -20,7 +20,7 @@ template <> struct Lanes<Doubles> {
 GLUONOPS_INLINE int64_t lane_count(FullMask, int64_t lanes) { return lanes; }
 GLUONOPS_INLINE int64_t lane_count(PartialMask mask, int64_t) { return mask.lanes; }
 
-// A box per lane, from rows of four numbers; zeros beyond the mask.
+// Returns a box per lane, from rows of four numbers. Lanes beyond the mask are zeros.
 template <typename T, typename Mask>
 GLUONOPS_INLINE BoxRow<typename Simd<T>::Vector> load_boxes(const T *from, Mask mask)
 {

@@ -2,7 +2,7 @@
 // share this text. It is C++14, includes nothing, and GLUONOPS_INLINE is what each of them needs in front of a
 // function. boxes.h includes it for C++. A is a number or, in C++, a vector with one pair of boxes per lane.
 
-// What a comparison gives, and a number in every lane.
+// The type that a comparison gives, and a function that puts a number into every lane.
 template <typename A> struct Lanes {
     typedef bool Mask;
     static GLUONOPS_INLINE A all(double x) { return A(x); }
@@ -11,10 +11,10 @@ template <typename A> struct Lanes {
 #define LOSS_EPS 1e-7      // The losses add it, as torchvision does.
 #define TINY_AREA 1e-18    // added to a union, so that boxes without an area have the IoU 0
 
-// Centre and size; or derivatives by them.
+// The centre and the size of a box, or the derivatives by them.
 template <typename A> struct Box { A x, y, w, h; };
 
-// The length of two intervals' intersection; negative where they are apart.
+// Returns the length of two intervals' intersection, which is negative if they are apart.
 template <typename A>
 GLUONOPS_INLINE A intersection_length(A center, A size, A other_center, A other_size)
 {
@@ -23,7 +23,7 @@ GLUONOPS_INLINE A intersection_length(A center, A size, A other_center, A other_
     return (high < other_high ? high : other_high) - (low > other_low ? low : other_low);
 }
 
-// Intersection over union; 0 where the boxes do not overlap.
+// Returns the intersection over union, which is 0 if the boxes do not overlap.
 template <typename A>
 GLUONOPS_INLINE A iou_of(const Box<A> &a, const Box<A> &b)
 {
@@ -52,7 +52,7 @@ GLUONOPS_INLINE Sides<A> sides_of(const Box<A> &box)
     return {side_of_center(box.x, box.w), side_of_center(box.y, box.h)};
 }
 
-// Four numbers of a row of boxes: centre and size if is_center, else left, top, right and bottom.
+// The four numbers in a row of boxes: the centre and the size if is_center, and otherwise left, top, right and bottom.
 template <typename A> struct BoxRow { A numbers[4]; };
 
 template <typename A>
@@ -70,7 +70,7 @@ GLUONOPS_INLINE Sides<A> sides_of(const BoxRow<A> &row, bool is_center)
     return sides;
 }
 
-// The derivatives by the four numbers of a row, from those by centre and size.
+// Returns the derivatives by the four numbers of a row, from those by centre and size.
 template <typename A>
 GLUONOPS_INLINE BoxRow<A> row_gradient(const Box<A> &by, bool is_center)
 {
@@ -98,8 +98,8 @@ template <typename A> struct Extent {
         hull_by_size = (high_outside + low_outside) / 2;
     }
 
-    // This one has the derivatives by the other box. The ends that are not the first one's are the other one's; and to
-    // move one box is to move the other one backward.
+    // Returns the sides with the derivatives by the other box. The ends that are not those of the first box are those
+    // of the other one, and moving one box is the same as moving the other one backward.
     GLUONOPS_INLINE Extent exchanged() const
     {
         Extent extent = *this;
@@ -128,8 +128,8 @@ template <typename A> struct BoxPair {
         iou = intersection / union_area;
     }
 
-    // The derivatives of a loss by the first box. The loss is -IoU and a term in the union's area and the hull's sides.
-    // Given are its derivatives by these; that by the union includes what -IoU adds.
+    // Returns the derivatives of a loss by the first box. The loss is -IoU plus a term in the union's area and the
+    // hull's sides. The arguments are its derivatives by these. The derivative by the union includes what -IoU adds.
     GLUONOPS_INLINE Box<A> gradient(A by_union, A by_hull_across, A by_hull_down) const
     {
         const A by_intersection = overlaps ? -1 / union_area - by_union : Lanes<A>::all(0);
@@ -140,7 +140,7 @@ template <typename A> struct BoxPair {
                 by_down * down.overlap_by_size + by_hull_down * down.hull_by_size + by_union * box.across.size};
     }
 
-    // The pair with the other box as the first one.
+    // Returns the pair with the other box as the first one.
     GLUONOPS_INLINE BoxPair exchanged() const
     {
         BoxPair pair = *this;

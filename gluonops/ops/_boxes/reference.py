@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ...backends.emitter import Array
 
-LOSS_EPS = 1e-7     # torchvision's
+LOSS_EPS = 1e-7     # the constant of torchvision
 TINY_AREA = 1e-18   # added to a union, so that boxes without an area have the IoU 0; its square is a float32
 
 
@@ -33,19 +33,19 @@ def side_of_corners(low: Array, high: Array) -> Side:
 
 
 def sides(columns: Sequence[Array], box_format: str) -> tuple[Side, Side]:
-    """The sides of boxes along both axes, from the four numbers of the boxes in an operator's format."""
+    """Return the sides of boxes along both axes, from the four numbers of the boxes in an operator's format."""
     first_x, first_y, second_x, second_y = columns
     side_of = side_of_center if box_format == "center" else side_of_corners
     return side_of(first_x, second_x), side_of(first_y, second_y)
 
 
 def columns_of(F, boxes: Array) -> list[Array]:
-    """The four numbers of boxes (..., 4), as arrays (..., 1)."""
+    """Return the four numbers of boxes (..., 4), as arrays (..., 1)."""
     return [F.slice_axis(boxes, axis=-1, begin=i, end=i + 1) for i in range(4)]
 
 
 def row_gradient(F, by: Sequence[Array], box_format: str) -> Array:
-    """The gradient of boxes, (..., 4), from the derivatives by x, y, width and height, (..., 1)."""
+    """Return the gradient of boxes, (..., 4), from the derivatives by x, y, width and height, (..., 1)."""
     if box_format == "corner":
         x, y, w, h = by
         by = [x / 2 - w, y / 2 - h, x / 2 + w, y / 2 + h]
@@ -53,7 +53,7 @@ def row_gradient(F, by: Sequence[Array], box_format: str) -> Array:
 
 
 class Extent(NamedTuple):
-    """Two boxes along one axis. Derivatives are those with respect to the centre and the size of the first box."""
+    """Two boxes along one axis. The derivatives are taken with respect to the centre and the size of the first box."""
     distance: Array   # the distance of the centres, with a sign
     overlap: Array    # its length, below 0 if there is none
     overlap_by_center: Array
@@ -63,13 +63,13 @@ class Extent(NamedTuple):
     hull_by_size: Array
 
     def exchanged(self) -> Extent:
-        """The same, with derivatives with respect to the other box."""
+        """Return the same extent with derivatives with respect to the other box."""
         return Extent(-self.distance, self.overlap, -self.overlap_by_center, 1 - self.overlap_by_size, self.hull,
                       -self.hull_by_center, 1 - self.hull_by_size)
 
 
 def extent(F, side: Side, other: Side) -> Extent:
-    """The :class:`Extent` of two sides. Their shapes broadcast."""
+    """Return the :class:`Extent` of two sides. Their shapes broadcast."""
     low_inside = F.broadcast_greater_equal(side.low, other.low)
     high_inside = F.broadcast_lesser_equal(side.high, other.high)
     low_outside = F.broadcast_lesser_equal(side.low, other.low)
@@ -86,7 +86,7 @@ def extent(F, side: Side, other: Side) -> Extent:
 
 
 class BoxPair:
-    """Two boxes, the area of their union, to which ``eps`` is added, and their IoU. Shapes broadcast."""
+    """Two boxes whose shapes broadcast, the area of their union, to which ``eps`` is added, and their IoU."""
 
     def __init__(self, F, box: tuple[Side, Side], other: tuple[Side, Side], eps: float):
         self.F, self.box, self.other = F, box, other
@@ -97,14 +97,14 @@ class BoxPair:
         self.iou = self.intersection / self.union
 
     def exchanged(self) -> BoxPair:
-        """The pair with the other box as the first one."""
+        """Return the pair with the other box as the first one."""
         pair = copy.copy(self)
         pair.box, pair.other = self.other, self.box
         pair.across, pair.down = self.across.exchanged(), self.down.exchanged()
         return pair
 
     def gradient(self, by_union: Array, by_hulls: tuple[Array, Array] | None = None) -> list[Array]:
-        """Derivatives of a loss with respect to x, y, width and height of the first box.
+        """Return the derivatives of a loss with respect to x, y, width and height of the first box.
 
         The loss is -IoU plus a term in the area of the union and the sides of the hull. ``by_union`` is its derivative
         by this area, with what -IoU adds, and ``by_hulls`` by these sides.
@@ -131,11 +131,11 @@ class IouLoss:
         self.F, self.pair, self.eps = pair.F, pair, eps
 
     def value(self) -> Array:
-        """The loss."""
+        """Return the loss of each pair."""
         return 1 - self.pair.iou
 
     def gradient(self) -> list[Array]:
-        """Derivatives with respect to x, y, width and height of the first box."""
+        """Return the derivatives with respect to x, y, width and height of the first box."""
         return self.pair.gradient(self.pair.iou / self.pair.union)
 
 
@@ -206,13 +206,13 @@ class CiouLoss(DiouLoss):
 
 
 def _divisor(F, down: Side) -> tuple[Array, Array]:
-    """Which boxes have no height, and the heights with 1 in place of 0."""
+    """Return which boxes have no height, and the heights with 1 in place of 0."""
     flat = down.size == 0
     return flat, F.where(flat, F.ones_like(down.size), down.size)
 
 
 def _aspect_angle(F, across: Side, down: Side) -> Array:
-    """arctan(width / height). Without a height it is pi/2 with the sign of the width, and 0 for a point."""
+    """Return arctan(width / height). Without a height it is pi/2 with the sign of the width, and 0 for a point."""
     flat, divisor = _divisor(F, down)
     return F.where(flat, F.sign(across.size) * (math.pi / 2), F.arctan(across.size / divisor))
 

@@ -3,7 +3,7 @@
 
 enum { NO_CLASS = -1, IGNORED = -2 };
 
-// Whether a label is a whole number, of less than 63 bits; false for NaN.
+// Returns whether a label is a whole number of less than 63 bits. NaN is none.
 template <typename L>
 __device__ bool whole(L value, int64_t &number)
 {
@@ -23,19 +23,19 @@ __device__ inline bool whole(float value, int64_t &number) { return whole_float(
 __device__ inline bool whole(double value, int64_t &number) { return whole_float(value, number); }
 __device__ inline bool whole(__half value, int64_t &number) { return whole_float(float(value), number); }
 
-// The class that a label names: 0 to classes - 1, NO_CLASS or IGNORED.
+// Returns the class that a label names: 0 to classes - 1, NO_CLASS or IGNORED.
 template <typename L>
 __device__ int64_t class_of_label(L value, int64_t classes, const Optional<int64_t> &ignore_label)
 {
     int64_t number;
     if (!whole(value, number))
         return NO_CLASS;
-    if (ignore_label.given && number == ignore_label.value)
+    if (ignore_label.has_value && number == ignore_label.value)
         return IGNORED;
     return number >= 0 && number < classes ? number : NO_CLASS;
 }
 
-// The same of a row's label.
+// Returns the class that the label of a row names.
 template <typename Args>
 __device__ int64_t class_of(const Args &args, int64_t row)
 {

@@ -7,7 +7,7 @@ namespace gluonops::GLUONOPS_ISA {
 
 const int64_t NO_CLASS = -1, IGNORED = -2;
 
-// A label per row. The rows with the label `ignore_label`, if given, do not count.
+// A label for each row. The rows with the label `ignore_label`, if there is one, do not count.
 struct Labels {
     AnyArray array;
     Optional<int64_t> ignore_label;
@@ -17,13 +17,13 @@ struct Labels {
 template <typename Args>
 inline Labels labels_of(const Args &args) { return {args.label, args.ignore_label}; }
 
-// The class that a label names: 0 to classes - 1, NO_CLASS or IGNORED. A double holds every class exactly.
+// Returns the class that a label names: 0 to classes - 1, NO_CLASS or IGNORED. A double holds every class exactly.
 GLUONOPS_INLINE int64_t class_of_value(const Labels &labels, double value, int64_t classes)
 {
     const bool within = value >= 0 && value < double(classes);   // false for NaN
     const int64_t class_id = int64_t(within ? value : 0);
     const bool names_one = within && double(class_id) == value;
-    const bool ignored = labels.ignore_label.given && value == double(labels.ignore_label.value);
+    const bool ignored = labels.ignore_label.has_value && value == double(labels.ignore_label.value);
     return ignored ? IGNORED : names_one ? class_id : NO_CLASS;
 }
 
@@ -33,9 +33,10 @@ GLUONOPS_OUTLINE int64_t class_of(Labels labels, int64_t row, int64_t classes)
 }
 
 template <typename Label, typename Index>
-GLUONOPS_INLINE void typed_classes_of(const Labels &given, int64_t first_row, int64_t rows, int64_t classes, Index *ids)
+GLUONOPS_INLINE void typed_classes_of(const Labels &shared_labels, int64_t first_row, int64_t rows, int64_t classes,
+                                      Index *ids)
 {
-    const Labels labels = given;
+    const Labels labels = shared_labels;
     const Label *values = static_cast<const Label *>(labels.array.values) + first_row;
     for (int64_t i = 0; i < rows; ++i)
         ids[i] = Index(class_of_value(labels, double(values[i]), classes));
@@ -43,25 +44,25 @@ GLUONOPS_INLINE void typed_classes_of(const Labels &given, int64_t first_row, in
 
 const int64_t MOST_EXACT = 1 << 24;   // float32 holds every whole number up to it
 
-// The classes of labels in float32, by vectors, which are stored whole: loads of single numbers do not wait for them.
-// All classes are exact, and so is the label to ignore.
+// Finds the classes of labels in float32 by vectors. These are stored whole, and loads of single numbers do not wait
+// for them. All classes must be exact in float32, and so must the label to ignore.
 GLUONOPS_INLINE void vectors_of_classes(const Labels &labels, int64_t first_row, int64_t rows, float classes,
                                         int32_t *ids)
 {
     const float *values = static_cast<const float *>(labels.array.values) + first_row;
-    const float ignored = labels.ignore_label.given ? float(labels.ignore_label.value) : not_a_number<float>();
+    const float ignored = labels.ignore_label.has_value ? float(labels.ignore_label.value) : not_a_number<float>();
     for_each_vector<float>(rows, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
         const Floats value = load(values + j, mask);
         const Ints within = (value >= 0) & (value < classes);   // 0 for NaN
         const Ints class_id = __builtin_convertvector(within ? value : Floats{}, Ints);
         const Ints names_one = within & (__builtin_convertvector(class_id, Floats) == value);
-        const Ints found = names_one ? class_id : Ints{} + int32_t(NO_CLASS);
-        const Ints stored = value == ignored ? Ints{} + int32_t(IGNORED) : found;
+        const Ints valid = names_one ? class_id : Ints{} + int32_t(NO_CLASS);
+        const Ints stored = value == ignored ? Ints{} + int32_t(IGNORED) : valid;
         memcpy(ids + j, &stored, WIDTH);
     });
 }
 
-// The classes of neighbouring rows. That takes a few instructions for each of MXNet's usual types of labels.
+// Finds the classes of neighbouring rows, in a few instructions for each of MXNet's usual types of labels.
 template <typename Index>
 GLUONOPS_OUTLINE void classes_of(Labels labels, int64_t first_row, int64_t rows, int64_t classes, Index *ids)
 {
@@ -74,13 +75,13 @@ GLUONOPS_OUTLINE void classes_of(Labels labels, int64_t first_row, int64_t rows,
         ids[i] = Index(class_of(labels, first_row + i, classes));
 }
 
-// The same, where the array has room for whole vectors.
+// Does the same where the array has room for whole vectors.
 template <typename Index>
 GLUONOPS_INLINE void classes_of_block(const Labels &labels, int64_t first_row, int64_t rows, int64_t classes,
                                       Index *ids)
 {
     if constexpr (std::is_same<Index, int32_t>::value) {
-        const int64_t ignored = labels.ignore_label.given ? labels.ignore_label.value : 0;
+        const int64_t ignored = labels.ignore_label.has_value ? labels.ignore_label.value : 0;
         const bool exact = classes <= MOST_EXACT && ignored <= MOST_EXACT && ignored >= -MOST_EXACT;
         if (labels.array.type == FLOAT32 && exact)
             return vectors_of_classes(labels, first_row, rows, float(classes), ids);

@@ -14,7 +14,7 @@ from ...backends.pins import same_shape
 
 
 def exact(F, label: Array, rows: Array | None = None) -> Array:
-    """The labels as float64, without a gradient. A graph takes none of another shape than that of ``rows``."""
+    """Return the labels as float64, without a gradient. A graph takes none of another shape than that of ``rows``."""
     label = F.cast(F.BlockGrad(label), dtype="float64")
     if rows is None or F is mx.nd:
         return label
@@ -22,12 +22,12 @@ def exact(F, label: Array, rows: Array | None = None) -> Array:
 
 
 def first_class(F, data: Array, axis: int) -> Array:
-    """The logits of the first class, with the axis of the classes; their shape counts."""
+    """Return the logits of the first class, with the axis of the classes; their shape counts."""
     return F.BlockGrad(F.slice_axis(data, axis=axis, begin=0, end=1))
 
 
 def valid_mask(F, label: Array, data: Array, axis: int) -> Array:
-    """Which labels are valid: whole numbers from 0 to C-1, where ``data`` has C classes along ``axis``.
+    """Return which labels are valid: whole numbers from 0 to C-1, where ``data`` has C classes along ``axis``.
 
     ``label`` is the result of :func:`exact`. This one is float64, 1 or 0.
     """
@@ -38,26 +38,26 @@ def valid_mask(F, label: Array, data: Array, axis: int) -> Array:
 
 
 def ignored_mask(label: Array, ignore_label: int | None) -> Array | None:
-    """Which labels are ignored: float64, 1 or 0. None if ``ignore_label`` is None."""
+    """Return which labels are ignored: float64, 1 or 0. Return None if ``ignore_label`` is None."""
     if ignore_label is None:
         return None
     return label == ignore_label
 
 
 def label_masks(F, label: Array, data: Array, axis: int, ignore_label: int | None) -> tuple[Array, Array | None]:
-    """:func:`valid_mask` and :func:`ignored_mask`."""
+    """Return the results of :func:`valid_mask` and :func:`ignored_mask`."""
     return valid_mask(F, label, data, axis), ignored_mask(label, ignore_label)
 
 
 def without_ignored(F, values: Array, ignored: Array | None) -> Array:
-    """``values``, with 0 in ignored rows, whatever these hold. ``ignored`` has size 1 along the classes."""
+    """Return ``values`` with 0 in ignored rows, whatever these hold. ``ignored`` has size 1 along the classes."""
     if ignored is None:
         return values
     return F.where(F.broadcast_like(ignored, values), F.zeros_like(values), values)
 
 
 def row_weights(F, rows: Array, valid: Array, ignored: Array | None) -> Array:
-    """Weights in the dtype and shape of ``rows``: 1 for a valid label, 0 for an ignored one, NaN for an invalid one."""
+    """Return 1 for a valid label, 0 for an ignored one and NaN for an invalid one, in shape and dtype of ``rows``."""
     zero = F.zeros_like(F.BlockGrad(rows))
     weights = F.where(valid, zero + 1, zero * float("nan"))
     if ignored is None:
@@ -66,7 +66,7 @@ def row_weights(F, rows: Array, valid: Array, ignored: Array | None) -> Array:
 
 
 def onehot(nd, label: Array, classes: int, axis: int, dtype: str) -> Array:
-    """1 at the label's class along the new axis ``axis``, 0 elsewhere. An invalid label gives a row of zeros."""
+    """Return 1 at the label's class along the new axis ``axis``, and 0 elsewhere. An invalid label gives zeros."""
     axis %= label.ndim + 1
     shape = label.shape[:axis] + (classes,) + label.shape[axis:]
     outer = math.prod(shape[:axis])
@@ -75,9 +75,9 @@ def onehot(nd, label: Array, classes: int, axis: int, dtype: str) -> Array:
 
 
 def numbers_along(F, like: Array, numbers: tuple, axis: int) -> Array:
-    """Numbers along an axis, in the shape and dtype of ``like``, without a gradient.
+    """Return numbers along an axis, in the shape and dtype of ``like``, without a gradient.
 
-    ``numbers``: as many as the axis of ``like`` is long, or a single one for all.
+    There are as many ``numbers`` as the axis of ``like`` is long, or a single one for all.
     """
     like = F.BlockGrad(like)
     if len(numbers) == 1:
@@ -87,5 +87,5 @@ def numbers_along(F, like: Array, numbers: tuple, axis: int) -> Array:
 
 
 def number_of_label(F, data: Array, numbers: tuple, axis: int, label: Array) -> Array:
-    """The number of each row's class; see :func:`numbers_along`. ``label`` has size 1 along the classes."""
+    """Return the number of each row's class; see :func:`numbers_along`. ``label`` has size 1 along the classes."""
     return F.pick(numbers_along(F, data, numbers, axis), label, axis=axis, mode="clip", keepdims=True)

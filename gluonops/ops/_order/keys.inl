@@ -5,7 +5,7 @@ template <typename A> struct KeyOf;
 template <> struct KeyOf<float> { typedef unsigned Key; };
 template <> struct KeyOf<double> { typedef unsigned long long Key; };
 
-// The key of a number that is no NaN.
+// Returns the key of a number that is no NaN.
 template <typename A>
 GLUONOPS_INLINE typename KeyOf<A>::Key key_of_number(A number)
 {
@@ -16,7 +16,7 @@ GLUONOPS_INLINE typename KeyOf<A>::Key key_of_number(A number)
     return bits & sign ? ~bits : bits | sign;
 }
 
-// The key of a loss: 0 if it does not count, and that of infinity for NaN.
+// Returns the key of a loss: 0 if it does not count, and that of infinity for NaN.
 template <typename A>
 GLUONOPS_INLINE typename KeyOf<A>::Key key_of(A loss)
 {
@@ -24,12 +24,12 @@ GLUONOPS_INLINE typename KeyOf<A>::Key key_of(A loss)
     return loss == 0 ? 0 : key;
 }
 
-// The least key of a loss above the threshold, if there is one. No loss has the highest key.
+// Returns the least key of a loss above the threshold, if there is one. No loss has the highest key.
 template <typename A>
 GLUONOPS_INLINE typename KeyOf<A>::Key least_key_above(const Optional<double> &threshold)
 {
     typedef typename KeyOf<A>::Key Key;
-    if (!threshold.given)
+    if (!threshold.has_value)
         return ~Key(0);
     const A nearest = A(threshold.value);
     return key_of_number(nearest) + Key(double(nearest) <= threshold.value);

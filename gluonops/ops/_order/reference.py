@@ -3,13 +3,15 @@ from ...backends.emitter import Array
 
 
 def descending(F, keys: Array) -> tuple[Array, Array, Array]:
-    """The order of each row's numbers from the highest to the lowest. Of equal numbers the first comes first.
+    """Return the order of each row's numbers from the highest to the lowest. Of equal numbers the first comes first.
 
     MXNet's sorts do not keep the order of equal numbers, so these are sorted once more, by their positions.
 
-    ``keys``: (rows, n), float64, without a NaN. Returns ``order``, which number comes at each position of the order,
-    (rows, n), float64; ``rank``, at which position of the order each number comes, (rows, n), float64; ``first``, the
-    position of each row's first number in the whole tensor, (rows, 1), float64.
+    ``keys`` are (rows, n), float64, without a NaN. Three tensors in float64 are returned:
+
+    - ``order``, (rows, n): the number that comes at each position of the order.
+    - ``rank``, (rows, n): the position in the order at which each number comes.
+    - ``first``, (rows, 1): the position of each row's first number in the whole tensor.
     """
     keys = F.BlockGrad(keys)
     position = F.contrib.arange_like(keys)
@@ -27,5 +29,5 @@ def descending(F, keys: Array) -> tuple[Array, Array, Array]:
 
 
 def take(F, values: Array, positions: Array, first: Array) -> Array:
-    """The numbers at positions of their rows, (rows, n), in float64. ``first`` is that of :func:`descending`."""
+    """Return the numbers at positions of their rows, (rows, n), in float64. ``first`` is that of :func:`descending`."""
     return F.take(F.reshape(values, shape=(-1,)), F.broadcast_add(positions, first))

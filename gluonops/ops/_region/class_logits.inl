@@ -4,7 +4,7 @@
 template <typename V>
 GLUONOPS_INLINE V sigmoid(V x) { return 1 / (1 + full_range_exponential(-x)); }
 
-// The negative log-likelihood of a sigmoid's logit, given its target of 0 or 1.
+// Returns the negative log-likelihood of a sigmoid's logit, given its target of 0 or 1.
 template <typename A>
 GLUONOPS_INLINE A sigmoid_nll(A x, A target)
 {
@@ -12,7 +12,7 @@ GLUONOPS_INLINE A sigmoid_nll(A x, A target)
     return logarithm(1 + exponential(minus_magnitude)) + positive - x * target;
 }
 
-// The logits, `stride` apart: of a softmax, or of a sigmoid each.
+// The logits, which are `stride` apart. They belong to a softmax, or to a sigmoid each.
 template <typename T>
 struct ClassLogits {
     typedef typename Accumulator<T>::type A;
@@ -46,7 +46,7 @@ struct ClassLogits {
         return softmax ? exponential(logit(k) - max - log_sum) : sigmoid(logit(k));
     }
 
-    // The negative log-likelihood of class k, given its target of 0 or 1.
+    // Returns the negative log-likelihood of class k, given its target of 0 or 1.
     GLUONOPS_INLINE A nll(int64_t k, A target) const
     {
         const A x = logit(k);

@@ -8,11 +8,11 @@ ANCHORS = Attr("anchors", Pairs(), VOC_ANCHORS,
 CLASSES = Attr("classes", Int(1), 20, "K, at least 1.")
 SOFTMAX = Attr("softmax", Bool(), True, "True: a softmax over the classes. False: one sigmoid per class.")
 
-CHANNELS = "5 + classes"   # An anchor has so many.
+CHANNELS = "5 + classes"   # the channels of an anchor
 MAP = f"batch, anchors * ({CHANNELS}), height, width"
 ANCHOR_COUNT = {"anchor_count": "len(anchors) // 2"}   # CUDA's kernels need it
 
 
 def count(attrs) -> int:
-    """The number of anchors."""
+    """Return the number of anchors."""
     return len(attrs.anchors) // 2

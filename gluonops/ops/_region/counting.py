@@ -1,4 +1,4 @@
-"""What the losses of YOLO's maps share that are blocks: their parts, and the number of images that they have seen."""
+"""What the blocks for the losses of YOLO's maps share: their parts, and the number of images that they have seen."""
 from __future__ import annotations
 
 from mxnet import autograd, nd
@@ -32,13 +32,13 @@ class LossWithParts(OperatorPage, EitherModeBlock, Loss):
             self.parts[parts.context] = numpy_mode.to_legacy(parts)
 
     def report(self) -> dict[str, nd.NDArray]:
-        """Averages of the parts of the last batch. It does not wait for the values.
+        """Return averages of the parts of the last batch. It does not wait for the values.
 
         Returns
         -------
         dict of str to NDArray
-            (1,) each. The averages are over images. ``iou``, ``recall`` and ``probability`` are averages over ground
-            truths, and 0 if there are none. ``truths`` is the number of ground truths.
+            Arrays of shape (1,). The averages are over images, except that ``iou``, ``recall`` and ``probability`` are
+            averages over ground truths, and 0 if there are none. ``truths`` is the number of ground truths.
         """
         parts = list(self.parts.values())
         sums = sum(part.sum(axis=0).as_in_context(parts[0].context) for part in parts)
@@ -54,8 +54,8 @@ class LossWithParts(OperatorPage, EitherModeBlock, Loss):
 class CountingLoss(LossWithParts):
     """A loss that counts the images of training in its Parameter `seen`, and returns its parts beside the loss.
 
-    ``hybrid_forward(F, pred, truth, seen)`` returns the loss, the parts, and ``self._count(F, pred, seen)``. The number
-    of classes is for the checks of the ground truth.
+    ``hybrid_forward(F, pred, truth, seen)`` returns the loss, the parts, and ``self._count(F, pred, seen)``. The checks
+    of the ground truth need the number of classes.
 
     Outputs:
         - **loss**: (B,), the dtype of ``pred``.
@@ -96,11 +96,11 @@ class CountingLoss(LossWithParts):
         return loss
 
     def _count_devices(self) -> int:
-        """MXNet saves the mean over the devices, so each device adds its own count times this number."""
+        """Return the number of devices. MXNet saves their mean, so each one adds its own count times this number."""
         return len(self.seen.list_ctx()) if self.seen._data else 1
 
     def _count(self, F, pred: Array, seen: Array) -> Array:
-        """The number of images seen, to which training adds those of this batch. It has no gradient.
+        """Return the number of images seen, to which training adds those of this batch. It has no gradient.
 
         In the graph ``seen`` is an auxiliary state. MXNet has no operator that adds to a state, except for its
         optimizers: ``sgd_mom_update`` sets the state to momentum * state - gradient.

@@ -1,6 +1,6 @@
 // The heads of Gaussian YOLOv3, where they differ from those of yolo.inl. C++ and CUDA share this text. Deltas are
 // those of AlexeyAB's Darknet, src/gaussian_yolo_layer.c. Each of x, y, w and h has a mean, and behind it a deviation.
-// Whoever includes it has yolo.inl.
+// A file that includes this one includes yolo.inl before.
 
 template <typename A, typename Kinds> struct GaussianLoss : YoloLoss<A, Kinds> {
     enum { STEP = 2, OBJECT = 8, FIRST_CLASS = 9, TOGETHER = 4 };

@@ -1,6 +1,6 @@
 // What the losses of YOLO's heads compare: ground truth, rows of (x, y, w, h, class), and predicted boxes. C++ and CUDA
-// share this text. Whoever includes it has boxes.inl. `Loss` is a RegionLoss, a YoloLoss or a GaussianLoss. The numbers
-// of the parts of an image's loss are those of loss.py.
+// share this text. A file that includes it includes boxes.inl before. `Loss` is a RegionLoss, a YoloLoss or a
+// GaussianLoss. The numbers of the parts of an image's loss are those of loss.py.
 
 // Counts a ground truth that is assigned to a prediction in the statistics.
 template <typename A, typename S>
@@ -12,20 +12,20 @@ GLUONOPS_INLINE void count_match(A iou, A probability, S *sums)
     sums[TRUTHS] += 1;
 }
 
-// What the heads have in common, unless one says otherwise.
+// What the heads have in common. A head that differs has a function of its own.
 template <typename A> struct HeadLoss {
     typedef A Scalar;
     enum { STEP = 1, OBJECT = 4, FIRST_CLASS = 5 };   // channels: from x to y, the objectness, and the first class
     List<double> other_anchors;
 
-    // The centre of a box along an axis, from the point that the head predicts. V is a number or a vector.
+    // Returns the centre of a box along an axis, from the point that the head predicts. V is a number or a vector.
     template <typename V>
     GLUONOPS_INLINE V center(V point, V) const { return point; }
 
-    // What the point lies beside the centre, in boxes.
+    // Returns how far the point lies from the centre, in sizes of the box.
     GLUONOPS_INLINE A point_shift() const { return 0; }
 
-    // Whether the best anchor is the one whose predicted size fits best.
+    // Returns whether the best anchor is the one whose predicted size fits best.
     GLUONOPS_INLINE bool compares_predictions() const { return false; }
 };
 
@@ -37,7 +37,7 @@ template <typename A> struct GroundTruth {
     bool padding, valid;
     int64_t column, row;
 
-    // The cell is that of a point beside the centre: of `shift` boxes up and to the left.
+    // The cell is that of a point which lies `shift` times the size of the box up and to the left of the centre.
     template <typename T>
     GLUONOPS_INLINE GroundTruth(const T *rows, int64_t t, int64_t classes, int64_t height, int64_t width, A shift = 0)
     {
@@ -87,7 +87,8 @@ template <typename A, typename V = A> struct YoloBox {
     }
 };
 
-// The anchor of any head whose size has the largest IoU with the box's; `anchors` for one of another head.
+// Returns which anchor has the size with the largest IoU with the box, of all heads. The result is `anchors` if it
+// belongs to another head.
 template <typename Loss, typename Map, typename A>
 GLUONOPS_INLINE int best_anchor(const Loss &loss, const Map &map, const Box<A> &box, int64_t cell)
 {

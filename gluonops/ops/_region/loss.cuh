@@ -4,16 +4,16 @@
 //     compute_prediction(loss, prediction, targets, parts)   some lanes call it together for any prediction.
 // gridDim.y blocks share an image. Each finds the predictions to which the ground truths are assigned, computes its own
 // predictions, and then those that are left over. The last block adds up the sums of all.
-#include "../_blocks/blocks.cuh"
+#include "../_shared_rows/shared_rows.cuh"
 #include "../_boxes/boxes.inl"
 #include "../_region/class_logits.inl"
 #include "../_region/head.inl"
 
-enum { LEFT = 1024 };   // A block holds the numbers of so many predictions that are left over.
+enum { LEFT = 1024 };   // The most predictions left over whose numbers a block holds.
 
 struct Or { __device__ unsigned operator()(unsigned a, unsigned b) const { return a | b; } };
 
-// One image's map.
+// The map of one image.
 template <typename T, typename Loss> struct Map {
     typedef typename Loss::Scalar A;
     const T *data;
@@ -31,7 +31,7 @@ template <typename T, typename Loss> struct Map {
     __device__ A anchor_w(int anchor) const { return A(anchor_sizes[2 * anchor]); }
     __device__ A anchor_h(int anchor) const { return A(anchor_sizes[2 * anchor + 1]); }
 
-    // Where the first number of a prediction is; the next ones are a plane apart.
+    // Returns where the first number of a prediction is. The next ones are a plane apart.
     __device__ int64_t offset(int anchor, int64_t cell) const { return anchor * channels() * cells() + cell; }
     __device__ A number(int anchor, int64_t cell, int channel) const
     {
@@ -63,7 +63,7 @@ template <typename A> struct __align__(16) Target {
         anchor = truth.valid ? best_anchor(loss, map, box, cell) : -1;
     }
 
-    // The area of the intersection with a box; where they are apart, a number that is not above 0.
+    // Returns the area of the intersection with a box. If they are apart, it is a number that is not above 0.
     __device__ A intersection(const Sides<A> &other) const
     {
         const A w = smaller(other.across.high, right) - larger(other.across.low, left);
@@ -96,8 +96,8 @@ template <typename T, typename Loss, int LANES_OF_ONE> struct Prediction {
         to = gradient + map.offset(anchor, cell);
     }
 
-    // The same, of which the compiler knows nothing: what it says is read again, and no register holds it
-    // meanwhile.
+    // Returns the same prediction, of which the compiler knows nothing. So its members are read again, and no register
+    // holds them meanwhile.
     __device__ Prediction again() const
     {
         Prediction same = *this;
@@ -118,7 +118,7 @@ template <typename T, typename Loss, int LANES_OF_ONE> struct Prediction {
     __device__ int lane() const { return threadIdx.x % LANES; }
     __device__ int sum(int of_lane) const { return reduce_lanes(of_lane, Sum(), LANES); }
 
-    // All lanes get the best match of theirs, of several the first.
+    // Gives all lanes the best of their matches. Of several equal ones it is the first.
     template <typename Match>
     __device__ void share_best(Match &match) const
     {
@@ -159,7 +159,7 @@ template <typename T, typename Loss> struct Targets {
         __syncthreads();   // all are assigned
     }
 
-    // Whether a ground truth is assigned to the prediction of an anchor in its cell.
+    // Returns whether a ground truth is assigned to the prediction of an anchor in its cell.
     __device__ bool has_anchor(int t, int anchor) const
     {
         const Box<A> size = {0, 0, all[t].box.w, all[t].box.h};
@@ -177,14 +177,14 @@ template <typename T, typename Loss> struct Targets {
     // together.
     __device__ unsigned assigned(int first) const
     {
-        unsigned found = 0;
+        unsigned with_truth = 0;
         for (int t = threadIdx.x % WARP; t < count; t += WARP) {
             unsigned number = all[t].cell - first;
             for (int anchor = 0; is_box(t) && anchor < map.anchors; ++anchor, number += unsigned(map.cells()))
                 if (number < 32 && has_anchor(t, anchor))
-                    found |= 1u << number;
+                    with_truth |= 1u << number;
         }
-        return reduce_warp(found, Or());
+        return reduce_warp(with_truth, Or());
     }
 
     // Returns which of the 32 ground truths from number `first` on are at a prediction, a bit for each. Its lanes look
@@ -199,7 +199,7 @@ template <typename T, typename Loss> struct Targets {
         return reduce_lanes(here, Or(), LANES);
     }
 
-    // The first ground truth from number `t` on that is at a prediction; `count` if there is none.
+    // Returns the first ground truth from number `t` on that is at a prediction, or `count` if there is none.
     template <typename Prediction>
     __device__ int next_at(int t, const Prediction &prediction) const
     {
@@ -211,8 +211,8 @@ template <typename T, typename Loss> struct Targets {
         return count;
     }
 
-    // Whether the IoU of any of them with a box is above a threshold. It needs no division: the IoU is above t where
-    // the intersection is above t / (1 + t) of both areas.
+    // Returns whether the IoU of any of them with a box is above a threshold. It needs no division: the IoU is above t
+    // where the intersection is above t / (1 + t) of both areas.
     __device__ bool any_overlaps(const Box<A> &box, A thresh) const
     {
         const Sides<A> sides = sides_of(box);
@@ -224,7 +224,7 @@ template <typename T, typename Loss> struct Targets {
         return most > share * (box.w * box.h);
     }
 
-    // Whether a row is neither a box nor padding. A warp looks together.
+    // Returns whether a row is neither a box nor padding. A warp looks together.
     __device__ bool any_invalid() const
     {
         int invalid = 0;
@@ -279,7 +279,7 @@ __device__ void write_parts(const Args &args, A (*of_threads)[PARTS], const Part
         store(args.output, b, loss, args.output_request);
 }
 
-// One image. An invalid row of its ground truth makes it NaN.
+// Computes one image. An invalid row of its ground truth makes the results NaN.
 template <typename Args, typename T, typename Loss>
 __device__ void compute_image(const Args &args, const Targets<T, Loss> &targets, int64_t b)
 {
@@ -298,7 +298,7 @@ __device__ void compute_image(const Args &args, const Targets<T, Loss> &targets,
         parts[p] = is_invalid ? not_a_number<A>() : A(0);
     const int predictions = int(map.anchors * map.cells());   // more fit into no memory
     __shared__ int left[LEFT];
-    int count = 0;   // The threads have left over so many.
+    int count = 0;   // the predictions that the threads have left over
     for (int first = blockIdx.y * THREADS; first < predictions; first += step) {
         const int n = first + threadIdx.x, lane = threadIdx.x % WARP;
         bool is_left = !is_invalid && targets.assigned(n - lane) >> lane & 1;
@@ -310,11 +310,11 @@ __device__ void compute_image(const Args &args, const Targets<T, Loss> &targets,
             fill(map, gradient, first, not_a_number<A>());
         if (args.gradient_request == WRITE)
             fill(map, gradient, first + step, A(0));   // for the next time
-        int found;
-        const int index = count + sum_before<WARPS>(int(is_left), found);
+        int all_left;
+        const int index = count + sum_before<WARPS>(int(is_left), all_left);
         if (is_left)
             left[index] = n;
-        count += found;
+        count += all_left;
         __syncthreads();   // their numbers are there
         if (count <= LEFT - THREADS && first + step < predictions)
             continue;
@@ -342,7 +342,7 @@ __device__ void head_loss_forward(const Args &args, const Loss &loss)
         compute_image(args, targets.of_image(b), b);
 }
 
-// The gradients of the images' losses, times the head gradients.
+// Multiplies the gradients of the images' losses by the head gradients.
 template <typename Args>
 __device__ void head_loss_backward(const Args &args)
 {

@@ -47,7 +47,7 @@ struct Truths {
     template <typename Prediction>
     bool is_at(int64_t t, const Prediction &prediction) const { return is_at(t, prediction.anchor, prediction.cell); }
 
-    // The first box from number `t` on that is at a prediction; `count` if there is none.
+    // Returns the first box from number `t` on that is at a prediction, or `count` if there is none.
     template <typename Prediction>
     int64_t next_at(int64_t t, const Prediction &prediction) const
     {
@@ -125,7 +125,7 @@ struct Predictions : CellCoordinates<T>, AnchorSize<typename Simd<T>::Scalar> {
     }
 };
 
-// The largest IoU of each of a vector of boxes with one of the ground truth.
+// Returns the largest IoU of each of a vector of boxes with one of the ground truth.
 template <typename T, typename V>
 GLUONOPS_INLINE V largest_iou(const Box<V> &box, const MatchedBox *truths, int64_t count)
 {
@@ -220,7 +220,7 @@ struct HeadImage {
     }
 };
 
-// The loss and the parts of an image from its anchors' shares.
+// Computes the loss and the parts of an image from the shares of its anchors.
 template <typename Args>
 void sum_parts(const Args &args, int64_t anchors, int64_t image)
 {
@@ -246,7 +246,7 @@ void head_loss_forward(const Args<T> &args, const Loss &loss)
     parallel_for_each(batch, args.truths * 64 * (1 + compared), [&](int64_t image) {
         args.count[image] = Image(args, loss, image).match_truths();
     });
-    // The work per anchor takes as much time as moving so many bytes.
+    // The work per anchor takes as much time as moving this number of bytes.
     const int64_t bytes = sizes.cells() * (8 * args.truths + 4 * sizes.channels + 64);
     parallel_for_each(batch * anchors, bytes, [&](int64_t i) {
         Image(args, loss, i / anchors).anchor_loss(i % anchors, args.partial + i * PARTS);
@@ -255,19 +255,19 @@ void head_loss_forward(const Args<T> &args, const Loss &loss)
         sum_parts(args, anchors, image);
 }
 
-// The stored gradients of the images' losses, times the head gradients.
+// Multiplies the stored gradients of the images' losses by the head gradients.
 template <typename Args>
 void head_loss_backward(const Args &args)
 {
     typedef typename Args::A A;
     const MapSizes sizes = map_sizes(args);
     const int64_t channels = sizes.anchors * sizes.channels, cells = sizes.cells();
-    const auto *grads_out = args.output_grad;
+    const auto *output_grad = args.output_grad;
     const A *gradients = args.gradient;
     auto *results = args.data_grad;
     const int64_t bytes = cells * int64_t(sizeof(*results) + sizeof(A));
     parallel_for_each(sizes.batch * channels, bytes, [=](int64_t i) {
-        const A grad_out = load_scalar(grads_out + i / channels), *gradient = gradients + i * cells;
+        const A grad_out = load_scalar(output_grad + i / channels), *gradient = gradients + i * cells;
         write_row(results + i * cells, cells, false, [=](int64_t cell, auto mask) GLUONOPS_LAMBDA {
             return load(gradient + cell, mask) * grad_out;
         });

@@ -3,13 +3,13 @@ from __future__ import annotations
 
 import math
 
-from ...contract.op import THREADS, Arg, Array, Attr, Bool, Cuda, Kernels, Launch, Out, Rows, each_element
+from ...contract.op import THREADS, Arg, Array, Attr, Bool, Cuda, Kernels, Launch, Out, ValidRows, each_element
 from .contract import ANCHOR_COUNT
 
 PARTS = ("coordinates", "objectness", "no_objectness", "classes", "cost", "iou", "recall", "probability", "truths")
-MANY_BLOCKS = 256   # So many are enough for a GPU: as many images have one each.
+MANY_BLOCKS = 256   # blocks that are enough for a GPU, so that more images have one each
 
-BOXES = Rows(
+BOXES = ValidRows(
     columns=("x", "y", "w", "h", "class_id"),
     axes=("image", "box"),
     valid="0 <= x <= 1 and 0 <= y <= 1 and w > 0 and h > 0 and w * h < 2"
@@ -30,7 +30,7 @@ WITH_PARTS = Attr("parts", Bool(), False, "Whether to return the parts of the lo
 
 
 def shapes_of(shape: str) -> dict:
-    """The shapes of all tensors. ``shape`` is that of the map."""
+    """Return the shapes of all tensors. ``shape`` is the shape of the map."""
     return {
         "data": shape,
         "truth": f"batch, truths, {len(BOXES.columns)}",
@@ -41,13 +41,13 @@ def shapes_of(shape: str) -> dict:
 
 
 def kernels(loss: str, shared: str | None = None) -> Kernels:
-    """The kernels of a loss of :mod:`.yolo`'s attributes: the name of its struct, and the file that has it."""
+    """Return the kernels of a loss of :mod:`.yolo`'s attributes: the name of its struct, and the file that has it."""
     return Kernels("_region/yolo", forward=f"head_loss_forward(args, loss_of<{loss}>(args))",
                    backward="head_loss_backward(args)", shared=shared)
 
 
 def images(args) -> Launch:
-    """One block per image, or several."""
+    """Return the launch with one block for each image, or with several."""
     predictions = args.anchor_count * args.height * args.width
     splits = max(1, min(math.ceil(predictions / THREADS), MANY_BLOCKS // max(1, args.batch)))
     return Launch(args.batch, splits=splits)

@@ -7,26 +7,28 @@ X, Y, WIDTH, HEIGHT, OBJECT, CLASSES = range(6)   # channels of an anchor; CLASS
 
 
 def split(F, attrs, data: Array) -> Array:
-    """``data``, (batch, anchors * (5 + classes), height, width), as (batch, anchors, 5 + classes, height, width)."""
+    """Return (batch, anchors * (5 + classes), height, width) as (batch, anchors, 5 + classes, height, width)."""
     return F.reshape(data, shape=(0, -4, count(attrs), 5 + attrs.classes, 0, 0))
 
 
 def channel(F, maps: Array, index: int) -> Array:
-    """One of the 5 + classes channels, (batch, anchors, 1, height, width)."""
+    """Return one of the 5 + classes channels, (batch, anchors, 1, height, width)."""
     return F.slice_axis(maps, axis=2, begin=index, end=index + 1)
 
 
 def class_channels(F, attrs, maps: Array) -> Array:
-    """The channels of the classes, (batch, anchors, classes, height, width)."""
+    """Return the channels of the classes, (batch, anchors, classes, height, width)."""
     return F.slice_axis(maps, axis=2, begin=CLASSES, end=CLASSES + attrs.classes)
 
 
 def grid(F, attrs, maps: Array) -> tuple[Array, ...]:
-    """Constants of the grid, in the dtype of ``maps``. They broadcast against it.
+    """Return the constants of the grid, in the dtype of ``maps``. They broadcast against it.
 
-    ``maps``: the result of :func:`split`. Returns ``columns, rows``, indices of the columns, (1, 1, 1, 1, W), and of
-    the rows, (1, 1, 1, H, 1); ``width, height``, number of columns and rows, (1, 1, 1, 1, 1); ``anchor_w, anchor_h``,
-    anchor sizes in cells, (1, A, 1, 1, 1).
+    ``maps`` is the result of :func:`split`. The constants are
+
+    - ``columns``, (1, 1, 1, 1, W), and ``rows``, (1, 1, 1, H, 1): the indices of the columns and the rows.
+    - ``width`` and ``height``, (1, 1, 1, 1, 1): the numbers of columns and rows.
+    - ``anchor_w`` and ``anchor_h``, (1, A, 1, 1, 1): the sizes of the anchors in cells.
     """
     plane = F.BlockGrad(channel(F, maps, X))
     columns = F.reshape(F.contrib.arange_like(plane, axis=4), shape=(1, 1, 1, 1, -1))

@@ -1,6 +1,6 @@
 // The head of YOLOv2: what a prediction costs, and its gradient. C++ and CUDA share this text. Deltas are those of
-// pjreddie's Darknet, src/region_layer.c: minus the gradient with respect to the activations. Whoever includes it has
-// boxes.inl, head.inl and class_logits.inl.
+// pjreddie's Darknet, src/region_layer.c: minus the gradient with respect to the activations. A file that includes this
+// one includes boxes.inl, head.inl and class_logits.inl before.
 
 // The attributes.
 template <typename A> struct RegionLoss : HeadLoss<A> {
@@ -36,7 +36,7 @@ GLUONOPS_INLINE RegionLoss<A> region_loss_of(const Args &args, bool is_warm_up)
     return loss;
 }
 
-// Squared errors of x, y, w and h.
+// Computes the squared errors of x, y, w and h.
 template <typename A, typename Prediction, typename S>
 GLUONOPS_INLINE void regress_box(const Prediction &prediction, const YoloBox<A> &predicted, const A *targets, A weight,
                                  S *sums)
@@ -50,7 +50,7 @@ GLUONOPS_INLINE void regress_box(const Prediction &prediction, const YoloBox<A> 
     }
 }
 
-// The squared error of the objectness. `part` is its part of the loss.
+// Computes the squared error of the objectness. `part` is the number of its part of the loss.
 template <typename A, typename Prediction, typename S>
 GLUONOPS_INLINE void regress_objectness(const Prediction &prediction, A target, A weight, int part, S *sums)
 {
@@ -86,9 +86,9 @@ GLUONOPS_INLINE void compare_boxes(const RegionLoss<A> &loss, const Prediction &
     }
 }
 
-// The first ground truth, of those up to number `last` that are assigned to a prediction, whose class is a target.
-// With a softmax it is the last one. With sigmoids the boxes add up their classes, back to where the error of class 0
-// was exactly 0: there Darknet starts anew.
+// Returns the first ground truth, of those up to number `last` that are assigned to a prediction, whose class is a
+// target. With a softmax it is the last one. With sigmoids the boxes add up their classes, back to where the error of
+// class 0 was exactly 0: there Darknet starts anew.
 template <typename A, typename Prediction, typename Truths>
 GLUONOPS_INLINE int first_target(const RegionLoss<A> &loss, const Prediction &prediction, const Truths &truths,
                                  int last)

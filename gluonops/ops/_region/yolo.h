@@ -8,7 +8,7 @@ namespace {
 
 #include "yolo.inl"
 
-// The sum of weight * log(1 + exp(x)): one logarithm, of a product. A weight is 0 or `largest`.
+// Returns the sum of weight * log(1 + exp(x)): one logarithm, of a product. A weight is 0 or `largest`.
 template <typename V, typename A>
 GLUONOPS_INLINE double sum_of_softplus(V x, V weight, A largest)
 {

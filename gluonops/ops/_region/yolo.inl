@@ -3,7 +3,7 @@
 // data. gaussian.inl has what differs for Gaussian YOLOv3: `Loss` is a YoloLoss or a GaussianLoss.
 #include "../_region/yolo_box.inl"
 
-// The ground truth that a predicted box overlaps most, of several the first.
+// The ground truth that a predicted box overlaps most. Of several equal ones it is the first.
 template <typename A> struct BestMatch {
     int truth;   // -1: none
     A iou;
@@ -14,15 +14,15 @@ template <typename A> struct BestMatch {
         for (int t = prediction.lane(); t < truths.count; t += Prediction::LANES) {
             if (!truths.is_box(t))
                 continue;
-            const A found = iou_of(box, truths.box(t));
-            truth = found > iou ? t : truth;
-            iou = found > iou ? found : iou;
+            const A overlap = iou_of(box, truths.box(t));
+            truth = overlap > iou ? t : truth;
+            iou = overlap > iou ? overlap : iou;
         }
         prediction.share_best(*this);
     }
 };
 
-// Whether a class is likely enough for AlexeyAB's program to ignore the prediction.
+// Returns whether a class is likely enough for AlexeyAB's program to ignore the prediction.
 template <typename Loss, typename Prediction>
 GLUONOPS_INLINE bool has_likely_class(const Loss &loss, const Prediction &prediction)
 {
@@ -36,7 +36,7 @@ GLUONOPS_INLINE bool has_likely_class(const Loss &loss, const Prediction &predic
 // A target, and the weight of the error.
 template <typename A> struct YoloTarget { A target, weight; };
 
-// The objectness of a prediction. Only AlexeyAB's program smoothes.
+// Returns the target of a prediction's objectness. Only AlexeyAB's program smoothes it.
 template <typename Loss, typename A>
 GLUONOPS_INLINE YoloTarget<A> objectness_target(const Loss &loss, A objectness, A best_iou, bool is_ignored,
                                                 bool is_assigned)

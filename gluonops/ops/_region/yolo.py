@@ -1,4 +1,4 @@
-"""What the contracts of the losses of YOLOv3's to YOLOv7's heads share: attributes."""
+"""The attributes that the contracts for the losses of YOLOv3's to YOLOv7's heads share."""
 from ...contract.op import Attr, Bool, Choice, Float, Int, Optional, Pairs
 from .._boxes.contract import KINDS
 
@@ -31,7 +31,10 @@ TARGETS = (
 
 
 def box_loss(numbers: str) -> tuple[Attr, Attr]:
-    """The loss of the boxes and its weight. ``numbers`` is the loss of x, y, w and h themselves, and the default."""
+    """Return the attributes for the loss of the boxes and its weight.
+
+    ``numbers`` is the name of the loss of x, y, w and h themselves, which is the default.
+    """
     return (Attr("box_loss", Choice(*KINDS, numbers), numbers,
                  "The loss of the boxes of matches; Darknet's ``iou_loss``."),
             Attr("iou_normalizer", Float(low=0), 1.0,

@@ -1,16 +1,16 @@
 // The heads of YOLOv3 to YOLOv7: what a box that they predict costs beside the ground truth, with the deltas. C++ and
-// CUDA share this text. Whoever includes it has boxes.inl, head.inl and class_logits.inl.
+// CUDA share this text. A file that includes it includes boxes.inl, head.inl and class_logits.inl before.
 
 // The attributes. `Kinds` is the enumeration of box_loss. `truth_thresh` is infinite if no prediction is matched by it,
 // `max_delta` if there is no limit.
 template <typename A, typename Kinds> struct YoloLoss : HeadLoss<A> {
     enum { WRITTEN = 0 };   // see loss.h
-    enum { TOGETHER = 8 };  // So many threads of a GPU compute a prediction that is left over.
+    enum { TOGETHER = 8 };  // The threads of a GPU that compute a prediction left over.
     bool alexeyab, new_coords, objectness_smooth, focal_loss, several_anchors;
     int box_loss;
     A ignore_thresh, truth_thresh, iou_thresh, iou_normalizer, obj_normalizer, max_delta, scale_x_y, label_smooth_eps;
 
-    // Whether the loss of boxes is that of their overlap.
+    // Returns whether the loss of boxes is that of their overlap.
     GLUONOPS_INLINE bool has_overlaps() const { return box_loss != Kinds::Mse; }
 
     // V is a number or a vector.
@@ -24,25 +24,26 @@ template <typename A, typename Kinds> struct YoloLoss : HeadLoss<A> {
         return new_coords ? 4 * number * number : full_range_exponential(number);
     }
 
-    // The loss whose derivative by the number is `activation(number) - target`.
+    // Returns the loss whose derivative by the number is `activation(number) - target`.
     GLUONOPS_INLINE A entropy(A number, A target) const
     {
         return new_coords ? (number - target) * (number - target) / 2 : sigmoid_nll(number, target);
     }
 
-    // Whether two sizes fit well enough for a further anchor.
+    // Returns whether two sizes fit well enough for a further anchor.
     GLUONOPS_INLINE bool fits(const Box<A> &size, const Box<A> &other) const
     {
         return several_anchors && iou_of(size, other) > iou_thresh;
     }
 
-    // The objectness that a prediction has if it is ignored and `objectness_smooth`.
+    // Returns the target of the objectness of an ignored prediction with `objectness_smooth`.
     GLUONOPS_INLINE A smooth_target(A iou) const { return iou; }
-    // Whether an ignored prediction learns the class of the ground truth that it overlaps most.
+    // Returns whether an ignored prediction learns the class of the ground truth that it overlaps most.
     GLUONOPS_INLINE bool ignored_has_class() const { return false; }
-    // Whether a match by its cell replaces an objectness whose delta is this.
+    // Returns whether a match by its cell replaces an objectness whose delta is this.
     GLUONOPS_INLINE bool replaces_objectness(A delta) const { return !objectness_smooth || delta == 0; }
-    // Whether a box's delta is divided by the number of classes that increase, with this delta of the objectness.
+    // Returns whether a box's delta is divided by the number of classes that increase, with this delta of the
+    // objectness.
     GLUONOPS_INLINE bool is_averaged(A delta) const { return several_anchors && delta != 0; }
 };
 
@@ -147,7 +148,7 @@ template <typename A, typename Kinds> struct YoloIncrease {
     }
 };
 
-// 0 instead of a number that is not finite, and at most `limit` on both sides.
+// Returns 0 instead of a number that is not finite, and limits the others to `limit` on both sides.
 template <typename A>
 GLUONOPS_INLINE A limited(A x, A limit)
 {
@@ -156,7 +157,7 @@ GLUONOPS_INLINE A limited(A x, A limit)
     return below < -limit ? -limit : below;
 }
 
-// The increase of the overlap by the predicted box.
+// Returns the increase of the overlap by the predicted box.
 template <typename Kinds, typename A>
 GLUONOPS_INLINE Box<A> overlap_increase(int box_loss, Box<A> box, const Box<A> &truth)
 {
@@ -183,7 +184,7 @@ GLUONOPS_INLINE Box<A> overlap_increase(int box_loss, Box<A> box, const Box<A> &
     return by;
 }
 
-// The loss of the overlap with the ground truth.
+// Returns the loss of the overlap with the ground truth.
 template <typename A, typename Kinds>
 GLUONOPS_INLINE A overlap_loss(const YoloLoss<A, Kinds> &loss, const Box<A> &box, const Box<A> &truth)
 {
@@ -192,7 +193,7 @@ GLUONOPS_INLINE A overlap_loss(const YoloLoss<A, Kinds> &loss, const Box<A> &box
     return loss.iou_normalizer * box_loss_of<Kinds>(loss.box_loss, pair, eps).loss;
 }
 
-// The deltas of x, y, w and h, without the loss of the overlap.
+// Returns the deltas of x, y, w and h, without the loss of the overlap.
 template <typename A, typename Kinds>
 GLUONOPS_INLINE BoxDelta<A, 4> iou_errors(const YoloLoss<A, Kinds> &loss, const YoloBox<A> &predicted,
                                           const Box<A> &increase)

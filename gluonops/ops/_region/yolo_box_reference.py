@@ -10,11 +10,11 @@ from .._boxes.reference import LOSS_EPS, LOSSES, BoxPair, Side, extent, side_of_
 from .reference import HEIGHT, WIDTH, X, Y
 from .yolo_reference import Head, Matches, Truths, by_anchor, entropy
 
-ALPHA_EPS = 1e-6   # AlexeyAB's
+ALPHA_EPS = 1e-6   # the constant of AlexeyAB's program
 
 
 def last_truths(F, truths: Truths, matches: Matches) -> Truths:
-    """The last match of each prediction, each column (B, 1, A, H, W); padding where it has none."""
+    """Return the last match of each prediction, whose columns are (B, 1, A, H, W). It is padding if there is none."""
     row = F.cast(matches.last, dtype="float32")   # float16 does not count all images
     image = F.broadcast_like(F.reshape(F.contrib.arange_like(row, axis=0), shape=(-1, 1, 1, 1, 1)), row)
     rows = F.reshape(F.concat(*truths[:5], dim=2), shape=(0, 0, 0))                  # B, T, 5
@@ -26,7 +26,10 @@ def last_truths(F, truths: Truths, matches: Matches) -> Truths:
 
 
 def sum_matches(F, attrs, truths: Truths, matches: Matches, values: Sequence[Array]) -> list[Array]:
-    """The sums over the matches of each prediction, (B, A, 1, H, W), of values of all truths or :func:`last_truths`."""
+    """Return the sums of values over the matches of each prediction, (B, A, 1, H, W).
+
+    The values are those of all truths, or of :func:`last_truths`.
+    """
     counts = matches.by_cell + matches.by_overlap if attrs.dialect == "alexeyab" else truths.valid
     zero = F.zeros_like(counts)
     sums = [F.sum(counts * F.where(counts, value, zero), axis=1, keepdims=True) for value in values]
@@ -34,7 +37,7 @@ def sum_matches(F, attrs, truths: Truths, matches: Matches, values: Sequence[Arr
 
 
 def number_targets(F, attrs, head: Head, truths: Truths, shift: float = 0) -> list[Array]:
-    """What x and y in their cell, w and h should be; they broadcast to (B, T, A, H, W)."""
+    """Return what x and y in their cell, w and h should be. The four arrays broadcast to (B, T, A, H, W)."""
     points = [truths.x - shift * truths.w, truths.y - shift * truths.h]
     targets = [F.broadcast_sub(F.broadcast_mul(point, cells), cell) for point, cells, cell in
                zip(points, (head.width, head.height), (head.columns, head.rows))]
@@ -46,7 +49,7 @@ def number_targets(F, attrs, head: Head, truths: Truths, shift: float = 0) -> li
 
 
 def squared_errors(F, attrs, head: Head, truths: Truths) -> list[Array]:
-    """The deltas of x, y, w and h, and the loss, (B, T, A, H, W) each."""
+    """Return the deltas of x, y, w and h, and the loss, (B, T, A, H, W) each."""
     scale = attrs.scale_x_y
     weight = attrs.iou_normalizer * (2 - truths.w * truths.h)
     targets = number_targets(F, attrs, head, truths)
@@ -63,7 +66,7 @@ def squared_errors(F, attrs, head: Head, truths: Truths) -> list[Array]:
 
 
 def iou_errors(F, attrs, head: Head, truths: Truths, shift: float = 0) -> list[Array]:
-    """AlexeyAB's derivatives of the overlap, and the loss, (B, T, A, H, W) each; see the kernels' ``iou_errors``."""
+    """Return AlexeyAB's derivatives of the overlap, and the loss, (B, T, A, H, W) each, as ``iou_errors`` does."""
     box = head.box[:2] + [F.where(size == 0, F.ones_like(size), size) for size in head.box[2:]]
     truth_sides = sides(truths[:4], "center")
     box_sides = [side_of_center(box[i], box[i + 2]) for i in (0, 1)]
@@ -87,13 +90,13 @@ def iou_errors(F, attrs, head: Head, truths: Truths, shift: float = 0) -> list[A
 
 
 def not_empty(F, truths: Truths) -> tuple[Side, Side]:
-    """The sides of the ground truths, with a size of 1 for padding."""
+    """Return the sides of the ground truths, with a size of 1 for padding."""
     padding = 1 - truths.valid
     return sides((truths.x, truths.y, truths.w + padding, truths.h + padding), "center")
 
 
 def _increase(F, kind, across, down, size_down, union):
-    """The increase of an overlap's measure along an axis, by the centre and the size of the predicted box."""
+    """Return the increase of an overlap's measure along an axis, by the centre and the size of the predicted box."""
     intersection = across.overlap * down.overlap
     overlap_by_center = down.overlap * across.overlap_by_center
     overlap_by_size = 2 * down.overlap * across.overlap_by_size
@@ -125,7 +128,7 @@ def _increase(F, kind, across, down, size_down, union):
 
 
 def _aspect_increase(F, truths, box, ratio):
-    """What the aspect ratios add to CIoU's increase by w and h. ``ratio``: intersection by union."""
+    """Return what the aspect ratios add to CIoU's increase by w and h. ``ratio`` is the intersection by the union."""
     padding = 1 - truths.valid
     angle = F.arctan((truths.w + padding) / (truths.h + padding))
     difference = F.broadcast_sub(angle, F.arctan(box[2] / box[3]))
@@ -137,7 +140,7 @@ def _aspect_increase(F, truths, box, ratio):
 
 
 def limited(F, attrs, values: Array) -> Array:
-    """0 for what is not finite; the others at most ``max_delta``."""
+    """Return 0 for numbers that are not finite, and limit the others to ``max_delta``."""
     values = F.where(values - values == 0, values, F.zeros_like(values))
     if attrs.max_delta > 0:
         values = F.maximum(F.minimum(values, attrs.max_delta), -attrs.max_delta)   # clip's limits are of float32

@@ -1,7 +1,8 @@
 """The losses of YOLO's heads and their gradients, computed with MXNet's own operators.
 
-``attrs`` are those of ``yolo_loss``. ``shift`` is that of ``gaussian_yolo_loss``: a box's centre lies so many boxes
-down and to the right of the point that the head predicts.
+``attrs`` are those of ``yolo_loss``. ``shift`` is that of ``gaussian_yolo_loss``: the centre of a box lies this many
+times its size down and to the right of the point that the head predicts. With 0.5 the head predicts the left upper
+corner.
 
 Sizes in shapes: B images, T rows of ground truth, A anchors, H rows, W columns, K classes. Pairs of a ground truth and
 a prediction are dense, (B, T, A, H, W). Deltas are minus the gradient, as in Darknet.
@@ -13,16 +14,16 @@ from typing import NamedTuple
 from ...backends.concat import constants
 from ...backends.emitter import Array
 from .._softmax.reference import probabilities
-from .boxes import iou, valid_mask
 from .reference import CLASSES, HEIGHT, OBJECT, WIDTH, X, Y, channel, class_channels, grid, split
+from .truths import iou, valid_mask
 
 LIKELY = 0.25         # class probability that AlexeyAB's program wants of an ignored prediction
 RECALL_IOU = 0.5
-FOCAL_EPS = 1e-15     # AlexeyAB's
+FOCAL_EPS = 1e-15     # the constant of AlexeyAB's program
 
 
 class Head(NamedTuple):
-    """What the head predicts, and constants of its grid."""
+    """What the head predicts, and the constants of its grid."""
     numbers: list       # x, y, w, h and objectness, each (B, 1, A, H, W), of data
     offsets: list       # x and y in the cell, (B, 1, A, H, W)
     factors: list       # they multiply the anchors' sizes, (B, 1, A, H, W)
@@ -39,7 +40,7 @@ class Head(NamedTuple):
 
 
 class Truths(NamedTuple):
-    """The ground truths, each column (B, T, 1, 1, 1)."""
+    """The ground truths. Each column is (B, T, 1, 1, 1)."""
     x: Array
     y: Array
     w: Array
@@ -64,7 +65,7 @@ class Matches(NamedTuple):
 
 def result(F, attrs, data: Array, head: Head, truths: Truths, matches: Matches, objectness: tuple, classes: tuple,
            box: tuple) -> tuple[Array, ...]:
-    """The outputs of an operator.
+    """Return the outputs of an operator.
 
     - ``objectness``: the target of the objectness and the weight of its error, (B, A, 1, H, W) each.
     - ``classes``: the same of the classes, (B, A, K, H, W) each. The weight is 0 where a prediction learns no class.
@@ -93,7 +94,7 @@ def result(F, attrs, data: Array, head: Head, truths: Truths, matches: Matches, 
 
 def outputs(F, data: Array, head: Head, truths: Truths, matches: Matches, terms: list[Array], cost: Array,
             gradient: Array) -> tuple[Array, ...]:
-    """The outputs from the terms of the loss and the sum of squared deltas, (B,) each, and (B, A, 5+K, H, W)."""
+    """Return the outputs from the terms of the loss and the sum of squared deltas, (B,) each, and (B, A, 5+K, H, W)."""
     parts = F.stack(*terms, cost, *_statistics(F, head, truths, matches), axis=1)
     parts = F.broadcast_mul(parts, F.expand_dims(truths.nan_if_invalid, axis=1))
     gradient = F.broadcast_mul(gradient, F.reshape(truths.nan_if_invalid, shape=(-1, 1, 1, 1, 1)))
@@ -106,12 +107,12 @@ def outputs(F, data: Array, head: Head, truths: Truths, matches: Matches, terms:
 
 
 def image_sum(F, values: Array) -> Array:
-    """The sum over each image, (B,)."""
+    """Return the sum over each image: (B,)."""
     return F.sum(values, axis=(1, 2, 3, 4))
 
 
 def by_anchor(F, values: Array) -> Array:
-    """(B, 1, A, H, W) as (B, A, 1, H, W)."""
+    """Return an array of shape (B, 1, A, H, W) as (B, A, 1, H, W)."""
     return F.swapaxes(values, dim1=1, dim2=2)
 
 
@@ -120,7 +121,7 @@ def _activation(F, attrs, numbers):
 
 
 def entropy(F, attrs, numbers: Array, target: Array) -> Array:
-    """The loss whose derivative by a number of the map is ``activation - target``."""
+    """Return the loss whose derivative by a number of the map is ``activation - target``."""
     if attrs.new_coords:
         return F.square(F.broadcast_sub(numbers, target)) / 2
     positive = F.relu(numbers)
@@ -130,7 +131,7 @@ def entropy(F, attrs, numbers: Array, target: Array) -> Array:
 
 # -- predictions and ground truths -------------------------------------------------------------------------------------
 def head_of(F, attrs, data: Array, shift: float = 0, softmax: bool = False) -> Head:
-    """What a head predicts. ``softmax``: whether the classes have one, else a sigmoid each."""
+    """Return what a head predicts. The classes have a softmax if ``softmax`` is True, and otherwise a sigmoid each."""
     maps = split(F, attrs, data)
     columns, rows, width, height, anchor_w, anchor_h = grid(F, attrs, maps)
     anchor_w, anchor_h = (F.swapaxes(size, dim1=1, dim2=2) for size in (anchor_w, anchor_h))
@@ -159,7 +160,10 @@ def truths_of(F, attrs, truth: Array) -> Truths:
 
 
 def matches_of(F, attrs, head: Head, truths: Truths, shift: float = 0, by_prediction: bool = False) -> Matches:
-    """The matches. ``by_prediction``: whether predicted sizes, not those of anchors, decide which anchor fits best."""
+    """Return the matches.
+
+    With ``by_prediction`` the predicted sizes, and not those of the anchors, decide which anchor fits best.
+    """
     ious = iou(F, head.box, truths[:4])                                             # B, T, A, H, W
     best = F.argmax(ious, axis=1, keepdims=True)
     best_iou = F.pick(ious, best, axis=1, keepdims=True)
@@ -180,17 +184,17 @@ def matches_of(F, attrs, head: Head, truths: Truths, shift: float = 0, by_predic
 
 
 def is_best(F, truths: Truths, ious: Array) -> Array:
-    """Which ground truth a prediction overlaps most, (B, T, A, H, W)."""
+    """Return which ground truth a prediction overlaps most, (B, T, A, H, W)."""
     return F.broadcast_equal(F.argmax(ious, axis=1, keepdims=True), truths.order)
 
 
 def _cell(F, point, cells):
-    """The row or column of a point from 0 to 1. Points outside are in the first or last one."""
+    """Return the row or column of a point from 0 to 1. Points outside are in the first or last one."""
     return F.broadcast_minimum(F.relu(F.floor(F.broadcast_mul(point, cells))), cells - 1)
 
 
 def _fitting_anchors(F, attrs, head, truths, by_prediction):
-    """Which of the head's anchors have a size that fits the ground truth; it broadcasts to (B, T, A, H, W)."""
+    """Return which of the head's anchors have a size that fits the ground truth; it broadcasts to (B, T, A, H, W)."""
     if by_prediction:
         sizes = head.box[2:]
     else:
@@ -209,7 +213,7 @@ def _fitting_anchors(F, attrs, head, truths, by_prediction):
 
 # -- targets -----------------------------------------------------------------------------------------------------------
 def is_ignored(F, attrs, head: Head, matches: Matches) -> Array:
-    """Which predictions get no loss of their objectness, unless they have a match, (B, A, 1, H, W)."""
+    """Return which predictions get no loss of their objectness, unless they have a match, (B, A, 1, H, W)."""
     ignored = matches.best_iou > attrs.ignore_thresh
     if attrs.dialect == "alexeyab":
         ignored = ignored * (F.max(head.p, axis=2, keepdims=True) > LIKELY)
@@ -217,7 +221,7 @@ def is_ignored(F, attrs, head: Head, matches: Matches) -> Array:
 
 
 def objectness_target(F, attrs, head: Head, matches: Matches, ignored: Array) -> tuple[Array, Array]:
-    """The target of the objectness and the weight of its error, (B, A, 1, H, W)."""
+    """Return the target of the objectness and the weight of its error, (B, A, 1, H, W)."""
     zero = F.zeros_like(head.objectness)
     weight = zero + attrs.obj_normalizer
     if attrs.objectness_smooth:
@@ -229,7 +233,7 @@ def objectness_target(F, attrs, head: Head, matches: Matches, ignored: Array) ->
 
 
 def class_target(F, attrs, head: Head, truths: Truths, matches: Matches, best: Array) -> tuple[Array, Array]:
-    """The targets of the classes and the weights of their errors, (B, A, K, H, W).
+    """Return the targets of the classes and the weights of their errors, (B, A, K, H, W).
 
     ``best``, (B, T, A, H, W), are the pairs of a prediction and the ground truth that it overlaps most, whose class it
     learns although it need not be in its cell.
@@ -259,12 +263,12 @@ def class_target(F, attrs, head: Head, truths: Truths, matches: Matches, best: A
 
 
 def classes_of(F, head: Head, truths: Truths, pairs: Array) -> Array:
-    """Which classes the ground truths of each prediction have, (B, A, K, H, W)."""
+    """Return which classes the ground truths of each prediction have, (B, A, K, H, W)."""
     return _class_counts(F, head, truths, pairs) > 0
 
 
 def _class_counts(F, head, truths, pairs):
-    """How many ground truths of each class each prediction has, (B, A, K, H, W)."""
+    """Return how many ground truths of each class each prediction has, (B, A, K, H, W)."""
     classes = F.reshape(F.contrib.arange_like(head.p, axis=2), shape=(1, 1, -1))
     own = F.broadcast_equal(F.reshape(truths.class_id, shape=(0, 0, 1)), classes)     # B, T, K
     pairs = F.reshape(pairs, shape=(0, 0, -1))
@@ -276,7 +280,7 @@ def _class_counts(F, head, truths, pairs):
 
 
 def _statistics(F, head, truths, matches):
-    """Sums over the matches by cell, (B,) each: the IoU, recall, the probability of the class, and their number."""
+    """Return sums over the matches by cell, (B,) each: IoU, recall, the probability of the class, and their number."""
     by_cell, ious = matches.by_cell, matches.iou
     for axis, cell in zip((4, 3), matches.cell):   # only the values in the cell of each ground truth count
         cell = F.broadcast_like(cell, F.slice_axis(ious, axis=axis, begin=0, end=1))

@@ -2,21 +2,24 @@
 from ...contract.op import THREADS, Arg, Array, Attr, Cuda, Float, Int, Kernels, Launch, Op, Out, Shapes
 from .._softmax.contract import HELD, ROWS_AND_AXIS, WARP, power_of_two, threads_per_row
 
-GPU_BLOCKS = 512    # Backward has at most so many. Each has sums of its own for the gradient of the scale.
-STEPS = ("DOTS", "ROWS", "SCALE")   # the dot products of long rows; the data's gradient; the scale's gradient
+GPU_BLOCKS = 512    # The most blocks of backward, each with sums of its own for the gradient of the scale.
+STEPS = ("DOTS", "ROWS", "SCALE")   # for the dot products of long rows, the gradient of the data, and that of the scale
 
 DATA = "batch..., channels@axis, inner..."
 
 
 def threads(length: int, inner: int) -> int:
-    """The threads of a row. Rows that are neighbours in memory get few, so that many of them share a block."""
+    """Return the threads of a row. Rows that are neighbours in memory get few, so that many of them share a block."""
     if inner == 1:
         return threads_per_row(length)
     return min(WARP, power_of_two(length / HELD))
 
 
 def forward(args) -> Launch:
-    """A row for each (batch, inner). More rows of float16 share a block, so that 64 bytes are read at a time."""
+    """Return the launch for a row of each (batch, inner).
+
+    More rows of float16 share a block, so that 64 bytes are read at a time.
+    """
     of_row = threads(args.channels, args.inner)
     if args.inner > 1 and args.dtype == "float16":
         of_row = max(1, of_row // 2)
@@ -24,7 +27,10 @@ def forward(args) -> Launch:
 
 
 def backward(args) -> Launch:
-    """The blocks take as many rows at a time as they have. A row has splits, each of which its threads can hold."""
+    """Return the launches in which a block takes as many rows at a time as it has.
+
+    A row has splits, each of which its threads can hold.
+    """
     of_row = threads(args.channels, args.inner)
     splits = -(-args.channels // (HELD * of_row)) or 1
     most = max(1, GPU_BLOCKS // splits) * (THREADS // of_row)
@@ -32,9 +38,9 @@ def backward(args) -> Launch:
 
 
 def scaled_rows(name: str, summary: str, by_mean: bool, axis: int, eps: float) -> Op:
-    """The contract of ``rms_norm`` or of ``l2_normalize``, with the defaults of ``axis`` and ``eps``.
+    """Return the contract of ``rms_norm`` or of ``l2_normalize``, with the defaults of ``axis`` and ``eps``.
 
-    ``by_mean``: whether rows are divided by the root of the mean, or of the sum, of their squares.
+    With ``by_mean`` rows are divided by the root of the mean of their squares, and otherwise by that of the sum.
     """
     return Op(
         name=name,

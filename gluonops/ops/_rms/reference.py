@@ -6,7 +6,7 @@ from ...backends.emitter import Array
 
 
 def along_axis(F, data: Array, scale: Array, axis: int) -> Array:
-    """``data`` times a vector along ``axis``."""
+    """Return ``data`` times a vector along ``axis``."""
     if axis == -1:
         return F.broadcast_mul(data, scale)
     last = F.swapaxes(data, dim1=axis, dim2=-1)
@@ -14,10 +14,10 @@ def along_axis(F, data: Array, scale: Array, axis: int) -> Array:
 
 
 def functions(mean_or_sum: str) -> tuple[Callable, Callable]:
-    """``forward`` and ``backward`` of an operator: rows are divided by the root of the mean or sum of their squares."""
+    """Return ``forward`` and ``backward`` of the operator that divides by the root of the mean, or sum, of squares."""
 
     def forward(F, attrs, data: Array, scale: Array) -> tuple[Array, Array]:
-        """The output, and the reciprocal of the root.
+        """Return the output, and the reciprocal of the root.
 
         The squares are those of numbers up to 1, because a graph of unknown types may compute in float16. A row is
         divided by its largest element first, which is not differentiated: the result does not depend on it.

@@ -6,8 +6,8 @@
 // different rows. A thread holds the same channels of every row: there it sums the gradient of the scale.
 #include "../_softmax/rows.cuh"
 
-// The sum over the threads of a block whose numbers differ from this one's in the bits from `first` to below `end`;
-// both are powers of two. Every thread of the block calls it.
+// Returns the sum over the threads of a block whose numbers differ from this one's only in the bits from `first` to
+// below `end`. Both are powers of two. Every thread of the block calls it.
 template <typename A>
 __device__ A sum_over_threads(A value, int first, int end)
 {
@@ -44,7 +44,8 @@ struct RowsOfBlock {
         }
     }
 
-    // This thread's row where the block's rows begin with `block_row`; behind the last row is an empty one.
+    // Returns this thread's row if the rows of the block begin with `block_row`. Behind the last row there is an empty
+    // one.
     __device__ RowSplit split(int64_t block_row) const
     {
         RowSplit split = rows.split(block_row + own, blockIdx.y);
@@ -61,13 +62,14 @@ struct RowsOfBlock {
         return sum_over_threads(value, neighbours ? blockDim.y : 1, neighbours ? THREADS : blockDim.x);
     }
 
-    // The number of the thread that has the same as the first row's `position`-th thread, in another row.
+    // Returns the number of the thread that has the same as the first row's `position`-th thread, in another row.
     __device__ int thread_of(int row, int position) const
     {
         return rows.inner > 1 ? position * blockDim.y + row : row * blockDim.x + position;
     }
 
-    // The offset in a chunk of the k-th element of a row's `position`-th thread; `slot` is k blockDim.x + position.
+    // Returns the offset in a chunk of the k-th element of a row's `position`-th thread; `slot` is k blockDim.x +
+    // position.
     __device__ int offset(int slot) const
     {
         const int k = slot / blockDim.x, position = slot % blockDim.x, width = rows.width();
@@ -181,8 +183,8 @@ struct ScaleSums {
     }
 };
 
-// This thread's dot product of a split of a row, but for the chunk at its i-th element. A split has several chunks in
-// float64, and where there are no blocks for more splits.
+// Returns this thread's dot product of a split of a row, without the chunk at its i-th element. A split has several
+// chunks in float64, and where there are no blocks for more splits.
 template <typename T>
 __device__ typename Accumulator<T>::type dot_of_others(const T *__restrict__ output_grad, const T *__restrict__ data,
                                                        const T *__restrict__ scale, const RowsOfBlock<T> &block,

@@ -91,9 +91,9 @@ inline void rms_rows_backward(const Args<T> &args, bool streaming)
             });
             const A factor = dot * rstd * rstd * args.share;
             write_row(args.data_grad + row * length, length, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-                const auto h = load(grad_out + i, mask), values = load(x + i, mask);
-                store(sums + i, load(sums + i, mask) + h * values * rstd, mask);
-                return (h * load(scale + i, mask) - values * factor) * rstd;
+                const auto grad = load(grad_out + i, mask), values = load(x + i, mask);
+                store(sums + i, load(sums + i, mask) + grad * values * rstd, mask);
+                return (grad * load(scale + i, mask) - values * factor) * rstd;
             });
         }
     });
@@ -155,7 +155,8 @@ inline void rms_columns_backward(const Args<T> &args, bool streaming)
     });
 }
 
-// The data's gradient in rows of a single element. Its difference cancels: 1 - (x rstd)^2 is eps rstd^2.
+// Computes the gradient of the data in rows of a single element. The difference in it would cancel: 1 - (x rstd)^2 is
+// eps rstd^2.
 template <template <typename> class Args, typename T>
 inline void rms_single_gradient(const Args<T> &args)
 {
@@ -167,7 +168,7 @@ inline void rms_single_gradient(const Args<T> &args)
     });
 }
 
-// The sums of all blocks.
+// Adds up the sums of all blocks.
 template <template <typename> class Args, typename T>
 inline void rms_scale_gradient(const Args<T> &args)
 {

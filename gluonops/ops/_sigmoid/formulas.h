@@ -24,7 +24,7 @@ struct IgnoredLabel {
     template <typename V>
     GLUONOPS_INLINE V unless_ignored(V value, V y) const
     {
-        return label.given ? (y == every<V>(double(label.value)) ? every<V>(0) : value) : value;
+        return label.has_value ? (y == every<V>(double(label.value)) ? every<V>(0) : value) : value;
     }
 };
 

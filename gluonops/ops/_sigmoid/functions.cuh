@@ -33,7 +33,8 @@ struct Functions<float> {
         return fma(near, fma(-x, near, 1.f), near);
     }
 
-    // The polynomial nearest to log(1 + e) / e, relative to it: within 5e-09. Of e - 1/2, so that its terms fall.
+    // Returns the polynomial nearest to log(1 + e) / e, relative to it: within 5e-09. Of e - 1/2, so that its terms
+    // fall.
     __device__ static float add_log1p(float e, float y)
     {
         return fma(e, polynomial(e - 0.5f, 0.810930192f, -0.288527101f, 0.13260901f, -0.0676876977f, 0.0366354734f,

@@ -5,13 +5,19 @@ from ...backends.emitter import Array
 
 
 def softplus(F, x: Array) -> Array:
-    """``log(1 + exp(x))``, exact for any x. So is its derivative: MXNet's derivative of max(x, 0) at 0 cancels out."""
+    """Return ``log(1 + exp(x))``, which is exact for any x.
+
+    So is its derivative, because MXNet's derivative of max(x, 0) at 0 cancels out.
+    """
     positive_part = F.maximum(x, 0)
     return positive_part + F.log1p(F.exp(x - 2 * positive_part))
 
 
 def without_ignored(F, attrs, data: Array, label: Array) -> tuple[Array, Array, Array | None]:
-    """The data and the label, 0 where the label is ignored; and 1 or 0 for what counts, or None if all does."""
+    """Return the data and the label, with 0 where the label is ignored, and a mask of what counts.
+
+    The mask is None if everything counts.
+    """
     label = F.BlockGrad(label)
     if attrs.ignore_label is None:
         return data, label, None

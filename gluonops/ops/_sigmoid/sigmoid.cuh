@@ -25,11 +25,11 @@ struct SigmoidOf {
     __device__ A cross_entropy(A y) const { return Functions<T>::add_log1p(e, fma(y, below, (1 - y) * above)); }
 };
 
-// The label that is ignored. Without one it is NaN, which no label is equal to.
+// Returns the label that is ignored. Without one it is NaN, which no label is equal to.
 template <typename Args>
 __device__ typename Args::A ignored_label(const Args &args)
 {
-    return args.ignore_label.given ? typename Args::A(args.ignore_label.value) : not_a_number<typename Args::A>();
+    return args.ignore_label.has_value ? typename Args::A(args.ignore_label.value) : not_a_number<typename Args::A>();
 }
 
 template <typename Args, typename Formula>

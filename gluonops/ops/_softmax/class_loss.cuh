@@ -73,15 +73,15 @@ struct ClassRows {
     }
 };
 
-// The tensors of a pass over logits. Forward has no gradient of theirs.
+// Returns the tensors of a pass over logits. Forward has no gradient of the logits.
 template <typename Args>
 __device__ ClassRows<typename Args::Data, 1> logit_rows(const Args &args)
 {
     return {class_rows(args), {args.data}, {args.data_grad}, {args.data_grad_request}};
 }
 
-// The number of a class among this thread's elements of the chunk at the i-th element of a split; -1 if it has not got
-// it. The threads of a row hold `length` elements.
+// Returns the number of a class among this thread's elements of the chunk at the i-th element of a split, or -1 if the
+// thread has not got it. The threads of a row hold `length` elements.
 template <typename T>
 __device__ int number_of_class(int64_t class_id, const Rows<T> &rows, const RowSplit &split, int64_t i, int length)
 {
@@ -116,7 +116,7 @@ struct LabelLoss {
     // Where no label is ignored, the row does not wait for its label. No register holds the label's address afterwards.
     __device__ Row row(int64_t row, const Rows<T> &) const
     {
-        return {!args.ignore_label.given || has_sums(class_of_row(opaque(row)))};
+        return {!args.ignore_label.has_value || has_sums(class_of_row(opaque(row)))};
     }
 
     __device__ Sums none() const { return Sums(); }
@@ -129,7 +129,7 @@ struct LabelLoss {
     }
 };
 
-// The logit of a row's class.
+// Returns the logit of a row's class.
 template <typename Loss>
 __device__ typename Loss::A logit_of_class(const Loss &loss, const Rows<typename Loss::T> &rows, int64_t row,
                                            int64_t class_id)
@@ -137,7 +137,7 @@ __device__ typename Loss::A logit_of_class(const Loss &loss, const Rows<typename
     return loss.logit(load(loss.args.data, rows.start(row) + class_id * rows.inner));
 }
 
-// Stores what there is of a row with a label.
+// Stores the outputs of a row with a label.
 template <typename Loss, typename Sums>
 __device__ void store_loss(const Loss &loss, int64_t row, const Rows<typename Loss::T> &rows, Sums sums)
 {

@@ -8,7 +8,7 @@ namespace gluonops::GLUONOPS_ISA {
 
 // -- losses -----------------------------------------------------------------------------------------------------------
 
-// Stores what there is of a row. An ignored one counts as a row of zeros, whatever it holds.
+// Stores the outputs of a row. An ignored row counts as a row of zeros, whatever it holds.
 template <typename Loss, typename A>
 GLUONOPS_INLINE void store_loss(const Loss &loss, int64_t row, int64_t class_id, A max, A log_sum, A logit, A sum)
 {
@@ -57,7 +57,7 @@ void class_loss_columns(const Loss &loss)
         alignas(64) A sum_buffer[MAX_BLOCK_COLUMNS];
         A *max = numbers.values[0], *log_sum = numbers.values[1], *sum = sum_buffer;
         const Numbers *of_rows = &numbers;
-        const OneBlock<Loss> at(loss, block, class_ids);
+        const OneColumnBlock<Loss> at(loss, block, class_ids);
         const ColumnLines<T> lines = block.lines;
         column_max_and_sum<false>(at.inputs[0], lines, A(1), max, log_sum);
         logarithms(log_sum, block.columns);
@@ -85,8 +85,8 @@ void class_loss_short_rows(const Loss &loss)
     typedef typename Simd<T>::Index Index;
     const int64_t length = loss.sizes.length;
     parallel_short_rows<T>(loss.sizes, 1, [=](const auto &block) {
-        typedef std::decay_t<decltype(block)> Block;
-        enum { INNER = Block::INNER, ROOM = Block::ROOM };
+        typedef std::decay_t<decltype(block)> RowBlock;
+        enum { INNER = RowBlock::INNER, ROOM = RowBlock::ROOM };
         Index class_ids[ROOM];
         alignas(64) A max_buffer[ROOM], log_sum_buffer[ROOM], sum[ROOM] = {};
         A *max = max_buffer, *log_sum = log_sum_buffer, *terms = block.scratch;
@@ -122,7 +122,7 @@ void class_loss(const Loss &loss)
         class_loss_rows<false>(loss);
 }
 
-// The same with kernels for short rows.
+// Does the same with kernels for short rows.
 template <typename Loss>
 void short_class_loss(const Loss &loss)
 {
@@ -134,7 +134,7 @@ void short_class_loss(const Loss &loss)
 
 // -- gradients --------------------------------------------------------------------------------------------------------
 
-// The numbers of a row. A label that is no class makes the factor NaN.
+// Returns the numbers of a row. A label that is no class makes the factor NaN.
 template <typename Pass, typename T>
 GLUONOPS_INLINE auto row_numbers(const Pass &pass, int64_t row, int64_t class_id, const T *first, int64_t step)
 {
@@ -167,13 +167,13 @@ GLUONOPS_INLINE void write_results(const Pass &pass, int64_t row, bool streaming
 }
 
 template <bool WEIGHTED, typename Pass>
-void class_gradient_rows(const Pass &given, bool streaming)
+void class_gradient_rows(const Pass &shared_pass, bool streaming)
 {
     typedef typename Pass::Type T;
     typedef typename Pass::A A;
-    const int64_t length = given.sizes.length;
-    parallel_rows(given.sizes, given.tensors() * int64_t(sizeof(T)), [=](int64_t row) {
-        const Pass pass = given;   // the row refers to a copy, which no store can change
+    const int64_t length = shared_pass.sizes.length;
+    parallel_rows(shared_pass.sizes, shared_pass.tensors() * int64_t(sizeof(T)), [=](int64_t row) {
+        const Pass pass = shared_pass;   // the row refers to a copy, which no store can change
         const int64_t class_id = class_of_row(pass, row);
         if (class_id < 0) {   // whatever the row or the head gradient holds
             const A value = class_id == IGNORED ? A(0) : not_a_number<A>();
@@ -194,19 +194,19 @@ void class_gradient_rows(const Pass &given, bool streaming)
 }
 
 template <typename Pass>
-void class_gradient_columns(const Pass &given, bool streaming)
+void class_gradient_columns(const Pass &shared_pass, bool streaming)
 {
     typedef typename Pass::Type T;
     typedef typename Pass::V V;
     typedef typename Simd<T>::Index Index;
     typedef RowNumbers<T, Pass::template Row, MAX_BLOCK_COLUMNS> Numbers;
-    parallel_columns<false, T>(given.sizes, given.tensors(), [=](ColumnBlock<T> &block) {
-        const Pass pass = given;   // the lines refer to a copy, which no store can change
+    parallel_columns<false, T>(shared_pass.sizes, shared_pass.tensors(), [=](ColumnBlock<T> &block) {
+        const Pass pass = shared_pass;   // the lines refer to a copy, which no store can change
         alignas(64) Index class_id_buffer[MAX_BLOCK_COLUMNS];
         Numbers buffer;
         Index *class_ids = class_id_buffer;
         Numbers *numbers = &buffer;
-        const OneBlock<Pass> at(pass, block, class_ids);
+        const OneColumnBlock<Pass> at(pass, block, class_ids);
         T *results[Pass::RESULTS];
         for (int k = 0; k < Pass::RESULTS; ++k)
             results[k] = pass.results[k] ? block.write(pass.results[k]) : nullptr;
@@ -235,7 +235,7 @@ void class_gradient_columns(const Pass &given, bool streaming)
                 return Pass::LABELLED ? (at.classes(j) == Index(IGNORED) ? V{} : gradient) : gradient;
             });
         });
-    }, !given.weights);
+    }, !shared_pass.weights);
 }
 
 // The position of the label's class among a block's elements, from that class, for a vector of rows.
@@ -259,8 +259,8 @@ void class_gradient_short_rows(const Pass &pass, bool streaming)
     typedef typename Pass::V V;
     typedef typename Simd<T>::Index Index;
     parallel_short_rows<T>(pass.sizes, pass.tensors(), [=](const auto &block) {
-        typedef std::decay_t<decltype(block)> Block;
-        enum { INNER = Block::INNER, ROOM = Block::ROOM };
+        typedef std::decay_t<decltype(block)> RowBlock;
+        enum { INNER = RowBlock::INNER, ROOM = RowBlock::ROOM };
         typedef RowNumbers<T, Pass::template Row, ROOM> Numbers;
         Index label_buffer[ROOM] = {};   // which of the block's elements a label names
         Numbers buffer;

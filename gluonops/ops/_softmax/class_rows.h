@@ -1,5 +1,5 @@
-// The rows of classes as a pass over them sees them: elements with the numbers of their row, whether a row's elements
-// are neighbours, or rows are columns, or short.
+// The rows of classes as a pass over them sees them: elements with the numbers of their row. A pass does not see
+// whether the elements of a row are neighbours, whether the rows are columns, or whether they are short.
 #pragma once
 
 #include "short_softmax.h"
@@ -32,7 +32,7 @@ struct ClassRows {
     Labels labels;         // without an array, every row has the class 0
     const A *weights;      // the weights of the classes, or null
 
-    // How many tensors as large as the first input the pass reads and writes.
+    // Returns how many tensors as large as the first input the pass reads and writes.
     int64_t tensors() const
     {
         int64_t count = 0;
@@ -60,7 +60,7 @@ struct LabelLane {
     typedef typename Simd<T>::Vector V;
     int64_t lane;
 
-    // `values`, with `share` subtracted at the label's class.
+    // Returns `values` with `share` subtracted at the label's class.
     GLUONOPS_INLINE V subtract_from(V values, A share) const
     {
         if (uint64_t(lane) < Simd<T>::LANES)
@@ -68,7 +68,7 @@ struct LabelLane {
         return values;
     }
 
-    // `values`, with another at the label's class.
+    // Returns `values` with another value at the label's class.
     GLUONOPS_INLINE V replace_in(V values, A value) const
     {
         if (uint64_t(lane) < Simd<T>::LANES)
@@ -77,7 +77,7 @@ struct LabelLane {
     }
 };
 
-// The lanes of the label's class in several rows: -1 where it is, else 0.
+// The lanes of the label's class in several rows. A lane is -1 where the class is, and otherwise 0.
 template <typename T>
 struct LabelLanes {
     typedef typename Simd<T>::Vector V;
@@ -117,7 +117,7 @@ struct RowNumbers {
     }
 };
 
-// The classes of neighbouring rows. All are 0 without labels.
+// Reads the classes of neighbouring rows. Without labels all of them are 0.
 template <typename Pass, typename Index>
 GLUONOPS_INLINE void read_class_ids(const Pass &pass, int64_t first_row, int64_t rows, Index *class_ids)
 {
@@ -133,7 +133,7 @@ GLUONOPS_INLINE int64_t class_of_row(const Pass &pass, int64_t row)
     return Pass::LABELLED && pass.labels.array.values ? class_of(pass.labels, row, pass.sizes.length) : 0;
 }
 
-// The elements from `i` on, counted from where `inputs` point to.
+// Returns the elements from `i` on, counted from where `inputs` point to.
 template <typename Pass, typename Row, typename Label, typename Mask>
 GLUONOPS_INLINE auto class_element(const typename Pass::Type *const *inputs, int64_t i, const Row &row, Label label,
                                    typename Pass::V weight, Mask mask)
@@ -177,7 +177,7 @@ struct OneRow {
 
 // A block of columns.
 template <typename Pass>
-struct OneBlock {
+struct OneColumnBlock {
     typedef typename Pass::Type T;
     typedef typename Pass::A A;
     typedef typename Pass::V V;
@@ -188,7 +188,7 @@ struct OneBlock {
     const Index *class_ids;
     int64_t pitch, per_line;
 
-    GLUONOPS_INLINE OneBlock(const Pass &pass, ColumnBlock<T> &block, const Index *class_ids)
+    GLUONOPS_INLINE OneColumnBlock(const Pass &pass, ColumnBlock<T> &block, const Index *class_ids)
         : weights(pass.weights), class_ids(class_ids), pitch(block.lines.pitch), per_line(block.lines.per_line)
     {
         for (int k = 0; k < Pass::INPUTS; ++k)

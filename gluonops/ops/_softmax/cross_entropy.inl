@@ -5,21 +5,21 @@
 // probability; else it is 1 at the label's class and 0 elsewhere. Then the second input is 0, and the label's class has
 // a `share` besides. `at` is a class of a row: its inputs, weight and label, and the numbers of the row.
 
-// The target without the label's share.
+// Returns the target without the label's share.
 template <typename Args, typename Element>
 GLUONOPS_INLINE auto target_of(const Args &args, const Element &at)
 {
     return (args.label_weight * at.inputs[1] + args.uniform) * at.weight;
 }
 
-// The gradient by the logit. `expected` is the probability of the class times the sum of the row's targets.
+// Returns the gradient by the logit. `expected` is the probability of the class times the sum of the row's targets.
 template <typename Element, typename Expected, typename Target, typename Share>
 GLUONOPS_INLINE auto gradient_by_logit(const Element &at, Expected expected, Target target, Share share)
 {
     return at.row.factor * at.label.subtract_from(expected - target, share);
 }
 
-// The gradient by the label, where it is a probability.
+// Returns the gradient by the label, where it is a probability.
 template <typename Args, typename Element, typename LogProbability>
 GLUONOPS_INLINE auto gradient_by_label(const Args &args, const Element &at, LogProbability log_probability)
 {

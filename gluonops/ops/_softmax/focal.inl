@@ -1,7 +1,7 @@
 // The focal loss of a row is (1 - p)^gamma * nll, with the nll of its class and the probability p = exp(-nll). C++ and
 // CUDA share this text. Both define power_of<T>(base, exponent) before it.
 
-// The derivative by the nll. Near 0 the error 1 - p is the nll. At infinity p * nll is 0.
+// Returns the derivative by the nll. Near 0 the error 1 - p is the nll. At infinity p * nll is 0.
 template <typename T, typename A>
 GLUONOPS_INLINE A focal_slope(A nll, A gamma)
 {

@@ -10,7 +10,7 @@ STEP = 2.0 ** 14   # float16 holds this factor and its inverse
 
 
 def probabilities(F, data: Array, axis: int, temperature: float = 1.0) -> Array:
-    """Softmax whose rows sum to 1 in every dtype."""
+    """Return a softmax whose rows sum to 1 in every dtype."""
     if temperature < 1 / STEP:   # such a divisor may round to 0 in the data's dtype
         row_max = F.BlockGrad(F.max(data, axis=axis, keepdims=True))
         data = divide_by_temperature(F.broadcast_sub(data, row_max), temperature)
@@ -20,13 +20,13 @@ def probabilities(F, data: Array, axis: int, temperature: float = 1.0) -> Array:
 
 
 def log_probabilities(F, data: Array, axis: int) -> Array:
-    """Log-softmax whose exponentials sum to 1 in every dtype."""
+    """Return a log-softmax whose exponentials sum to 1 in every dtype."""
     raw = F.log_softmax(data, axis=axis)
     return F.broadcast_sub(raw, F.log(F.sum(F.exp(raw), axis=axis, keepdims=True)))
 
 
 def divide_by_temperature(values: Array, temperature: float) -> Array:
-    """``values / temperature``, in steps whose factors every dtype can represent. 0 stays 0."""
+    """Return ``values / temperature``, in steps whose factors every dtype can represent. 0 stays 0."""
     while temperature < 1 / STEP:
         values = values * STEP
         temperature = temperature * STEP
@@ -34,7 +34,7 @@ def divide_by_temperature(values: Array, temperature: float) -> Array:
 
 
 def statistics(F, data: Array, axis: int) -> tuple[Array, Array, Array]:
-    """The maximum of each row, the logits minus this maximum, and the logarithm of the sum of their exponentials."""
+    """Return the maximum of each row, the logits minus it, and the logarithm of the sum of their exponentials."""
     row_max = F.BlockGrad(F.max(data, axis=axis, keepdims=True))
     logits = F.broadcast_sub(data, row_max)
     log_sum = F.log(F.sum(F.exp(logits), axis=axis, keepdims=True))

@@ -5,9 +5,9 @@
 //
 // A loop over chunks is not unrolled: the registers of two chunks are those that another block would need.
 
-enum { HELD_BYTES = 128 };     // A thread of at most 256 holds so many of a row in registers; see __launch_bounds__.
-enum { STREAMED_BYTES = 64 };  // A thread reads so many of a row that is not held: more threads share a processor.
-enum { SPLIT_UNIT = 64 };      // splits begin at a multiple of so many elements
+enum { HELD_BYTES = 128 };     // What one of at most 256 threads holds of a row in registers; see __launch_bounds__.
+enum { STREAMED_BYTES = 64 };  // What a thread reads at a time of a row that is not held, so that more threads fit.
+enum { SPLIT_UNIT = 64 };      // splits begin at a multiple of this many elements
 
 // A split of a row: elements start, start + inner, ... of the tensor. `position` is that of the first one in its row.
 struct RowSplit {
@@ -21,7 +21,7 @@ struct RowSplit {
         length -= elements;
     }
 
-    // Where the last chunk begins, of chunks of a power of two; negative if there is none.
+    // Returns where the last of the chunks begins, whose length is a power of two. It is negative if there is no chunk.
     __device__ int64_t last_chunk(int chunk) const { return (length - 1) & -int64_t(chunk); }
 };
 
@@ -38,10 +38,10 @@ struct Rows {
         : length(length), inner(inner), packed(inner == 1 && length % GROUP == 0 && aligned_tensors),
           first(threadIdx.x * width()), step(blockDim.x * width()), log_step(31 - __clz(step)) {}
 
-    // The elements that a thread reads or writes at once.
+    // Returns how many elements a thread reads or writes at once.
     __device__ int width() const { return packed ? GROUP : 1; }
 
-    // The first element of a row.
+    // Returns the first element of a row.
     __device__ int64_t start(int64_t row) const
     {
         if (inner == 1)
@@ -60,23 +60,23 @@ struct Rows {
                 reads && position < length ? minimum(split_length, length - position) : 0};
     }
 
-    // The number of this thread's elements among `left` ones.
+    // Returns the number of this thread's elements among `left` ones.
     __device__ int count(int left) const
     {
         return left <= first ? 0 : ((left - first + step - 1) >> log_step) * width();
     }
 
-    // The most elements that a thread has among `left` ones.
+    // Returns the most elements that a thread has among `left` ones.
     __device__ int most(int left) const { return ((left + step - 1) >> log_step) * width(); }
 
-    // The offset, in the chunk, of this thread's element with this number: the inverse of `number`.
+    // Returns the offset, in the chunk, of this thread's element with this number: the inverse of `number`.
     __device__ int offset(int number) const
     {
         const int group = packed ? number / GROUP : number, within = packed ? number % GROUP : 0;
         return first + group * step + within;
     }
 
-    // The number of the element at this offset among the thread's, or -1 if it is another thread's.
+    // Returns the number of the element at this offset among the thread's, or -1 if it is another thread's.
     __device__ int number(int offset) const
     {
         const int beyond = (offset & (step - 1)) - first;
@@ -108,7 +108,7 @@ struct RowLoop {
 
     __device__ bool goes_on() const { return number - rows_in_front() < count; }
 
-    // The number of the warp's rows that are in front of this one.
+    // Returns the number of the warp's rows that are in front of this one.
     __device__ int rows_in_front() const
     {
         return blockDim.x < 32 ? threadIdx.y & ((32 >> (31 - __clz(blockDim.x))) - 1) : 0;
@@ -116,7 +116,7 @@ struct RowLoop {
 
     __device__ void next() { number += gridDim.y > 1 ? int64_t(gridDim.x) : row_step(); }
 
-    // The first of the threads that share the row in this block.
+    // Returns whether this thread is the first of those that share the row in this block.
     __device__ bool is_first_in_block() const { return exists() && threadIdx.x == 0; }
 };
 
@@ -129,17 +129,17 @@ struct RowChunk {
     A values[SIZE];
     int count, most;   // most: of all threads
 
-    // The number of elements that the threads of a row hold.
+    // Returns how many elements the threads of a row hold together.
     __device__ static int length() { return blockDim.x * SIZE; }
 
-    // The chunk begins at the i-th element of the split. Behind the end is `empty`.
+    // Reads the chunk that begins at the i-th element of the split. Elements behind the end are `empty`.
     __device__ void read(const T *tensor, const Rows<T> &rows, const RowSplit &split, int64_t i, A empty)
     {
         const T *const tensors[1] = {tensor};
         read_all<1>(this, tensors, rows, split, i, empty);
     }
 
-    // The same of several tensors.
+    // Reads the same chunk of several tensors.
     template <int TENSORS>
     __device__ static void read_all(RowChunk *x, const T *const *tensors, const Rows<T> &rows, const RowSplit &split,
                                     int64_t i, A empty)
@@ -332,8 +332,8 @@ struct RowChunk {
             values[k] = number == k ? value : values[k];
     }
 
-    // The sum of `start` and the products with the elements of another chunk. Those of the chunk are added up first:
-    // one after the other, the terms of a long row would lose digits.
+    // Returns the sum of `start` and the products with the elements of another chunk. Those of the chunk are added up
+    // first: one after the other, the terms of a long row would lose digits.
     __device__ A dot(const RowChunk &other, A start) const
     {
         A sum = 0;

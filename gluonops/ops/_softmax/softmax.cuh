@@ -2,7 +2,7 @@
 #include "../_softmax/rows.cuh"
 #include "../_softmax/sums.cuh"
 
-// Whether this launch reads rows for their sums.
+// Returns whether this launch reads rows for their sums.
 template <typename Args>
 __device__ bool finds_sums(const Args &args) { return gridDim.y == 1 || args.step == args.SUMS; }
 
@@ -24,7 +24,7 @@ __device__ bool share_sums(const Args &args, const RowLoop &at, Sums &sums, cons
     return gridDim.y == 1;
 }
 
-// Whether a thread has two rows at a time: neighbours in memory, which need half the loads.
+// Returns whether a thread has two rows at a time: neighbours in memory, which need half the loads.
 __device__ inline bool in_pairs(int64_t inner, bool aligned_tensors)
 {
     return blockDim.x == 1 && gridDim.y == 1 && inner % 2 == 0 && aligned_tensors;

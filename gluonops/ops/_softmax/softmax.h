@@ -6,11 +6,11 @@
 
 namespace gluonops::GLUONOPS_ISA {
 
-// The rows of classes, from the arguments of an operator.
+// Returns the rows of classes, from the arguments of an operator.
 template <typename Args>
 inline RowSizes class_rows(const Args &args) { return {args.batch, args.classes, args.inner}; }
 
-// The factor of (x - max). It is finite, so that 0 stays 0 whatever the temperature.
+// Returns the factor of (x - max). It is finite, so that 0 stays 0 whatever the temperature.
 template <typename A>
 GLUONOPS_INLINE A inverse_temperature(double temperature)
 {
@@ -18,8 +18,8 @@ GLUONOPS_INLINE A inverse_temperature(double temperature)
     return scale < largest ? scale : largest;
 }
 
-// The sum of exp((x - max) * scale). Each exponential is also written to `exponentials`, unless that is null. The next
-// row is prefetched meanwhile.
+// Returns the sum of exp((x - max) * scale). Each exponential is also written to `exponentials`, unless that is null.
+// The next row is prefetched meanwhile.
 template <typename T, typename A>
 GLUONOPS_INLINE A row_exponentials(const T *x, int64_t length, A max, A scale, A *exponentials = nullptr)
 {

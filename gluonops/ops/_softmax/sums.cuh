@@ -4,7 +4,7 @@
 //     NUMBERS, number(i)   the numbers of the sums, which go from warp to warp and from block to block
 //     add(other)           adds the sums of another split of the row
 //     reduce(lanes)        adds up those of so many neighbouring lanes; all lanes of a warp do the same
-#include "../_blocks/blocks.cuh"
+#include "../_shared_rows/shared_rows.cuh"
 
 // If one of two is NaN, it returns the other one.
 struct Largest { template <typename A> __device__ A operator()(A a, A b) const { return larger(a, b); } };
@@ -69,7 +69,7 @@ struct SoftmaxSums {
 
     __device__ explicit SoftmaxSums(A scale = 1) : scale(scale), max(lowest<A>()), exponentials(0) {}
 
-    // What turns exponentials relative to a maximum into those relative to this one.
+    // Returns what turns exponentials relative to a maximum into those relative to this one.
     __device__ A factor_from(A other_max) const { return Exponential<T>(max, scale)(other_max); }
     __device__ A log_sum() const { return ExponentialOf<T>::log(exponentials); }
 
@@ -137,8 +137,8 @@ struct SplitSums {
         return sums;
     }
 
-    // The sums of this thread become those of the row, if this is the last block of the row. Whether it is. A loop, as
-    // two copies of reduce_sums need more registers.
+    // Makes the sums of this thread those of the row if this is the last block of the row, and returns whether it is. A
+    // loop, as two copies of reduce_sums need more registers.
     template <typename Sums>
     __device__ bool gather(int64_t row, int split, Sums &sums, const Sums &none) const
     {

@@ -16,7 +16,8 @@ Notes
 Integers overflow as usual: the smallest int8, int32 or int64 has no absolute value in its type and stays unchanged. In
 a builtin graph of variables with unknown types, int64 is computed in float64. This is exact up to 2**53.
 
-Work, in bytes of the tensor: forward moves 2 (read, write) and backward 3. ``grad_req="add"`` moves one more.
+Work: forward reads every element and writes one for it. Backward reads two and writes one. So they move 2 and 3 times
+the bytes of the tensor. ``grad_req="add"`` reads the old gradient as well.
 """
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ from .contract import OP
 
 
 def abs(data: Array, name: str | None = None) -> Array:   # pylint: disable=redefined-builtin
-    """Absolute value of every element.
+    """Compute the absolute value of every element.
 
     Examples
     --------

@@ -31,7 +31,7 @@ from .contract import OP
 
 def box_iou(lhs: Array, rhs: Array, format: str = "corner",   # pylint: disable=redefined-builtin
             name: str | None = None) -> Array:
-    """Intersection over union of every pair of boxes.
+    """Compute the intersection over union of every pair of boxes.
 
     Examples
     --------

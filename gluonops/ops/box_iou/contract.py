@@ -4,18 +4,21 @@ import math
 from ...contract.op import THREADS, Arg, Array, Cuda, Launch, Op, Out, Shapes
 from .._boxes.contract import FORMAT
 
-BLOCKS = 792    # So many occupy a large GPU.
-ROWS = 16       # A thread of forward has so many boxes of lhs.
-BAND = 64       # Several blocks share the boxes of lhs where each has at least so many.
+BLOCKS = 792    # the number of blocks that occupies a large GPU
+ROWS = 16       # the boxes of lhs that a thread of forward has
+BAND = 64       # the fewest boxes of lhs for each of the blocks that share them
 
 
 def forward(args) -> Launch:
-    """A thread takes a box of rhs with ROWS boxes of lhs."""
+    """Return the launch in which a thread takes a box of rhs with ROWS boxes of lhs."""
     return Launch(math.ceil(args.sets * math.ceil(args.lhs_boxes / ROWS) * args.rhs_boxes / THREADS))
 
 
 def backward(args) -> Launch:
-    """A block takes a tile: up to HELD boxes of rhs for each thread along x, and a band of the boxes of lhs."""
+    """Return the launch in which a block takes a tile of pairs.
+
+    A tile has up to HELD boxes of rhs for each thread along x, and a band of the boxes of lhs.
+    """
     tiles = args.sets * args.column_tiles
     bands = max(1, min(BLOCKS // max(1, tiles), math.ceil(args.lhs_boxes / BAND)))
     return Launch(tiles, (args.lanes, THREADS // args.lanes), bands)

@@ -10,7 +10,7 @@
 namespace gluonops::GLUONOPS_ISA {
 namespace {
 
-const int64_t PAIR_BYTES = 16;   // moving so many bytes takes as long as the gradient of a pair
+const int64_t PAIR_BYTES = 16;   // the gradient of a pair takes as long as moving these bytes
 
 template <bool CENTER, typename T>
 struct Boxes {
@@ -39,7 +39,7 @@ struct Boxes {
         return sides_of(box, CENTER);
     }
 
-    // The boxes of rhs from `first` on, one per lane.
+    // Returns the boxes of rhs from `first` on, one per lane.
     template <typename Mask>
     GLUONOPS_INLINE Sides<V> rhs_boxes(int64_t set, int64_t first, Mask mask) const
     {
@@ -71,13 +71,13 @@ struct Boxes {
     void lhs_gradient(int64_t row) const
     {
         const int64_t count = args.rhs_boxes, set = row / args.lhs_boxes;
-        const T *grads_out = args.output_grad + row * count;
+        const T *grad_out = args.output_grad + row * count;
         const Sides<V> box = lhs_box(row);
         V sums[4];
         sum_in_blocks<ROW_SUM_BLOCK>(count, sums, [&](int64_t begin, int64_t end, V (&sums)[4]) GLUONOPS_LAMBDA {
             for_each_vector<T>(end - begin, [&](int64_t i, auto mask) GLUONOPS_LAMBDA {
                 const BoxPair<V> pair(box, rhs_boxes(set, begin + i, mask), Lanes<V>::all(TINY_AREA));
-                add_gradient(sums, pair, load(grads_out + begin + i, mask));
+                add_gradient(sums, pair, load(grad_out + begin + i, mask));
             });
         });
         const Box<A> total = {reduce_sum(sums[0]), reduce_sum(sums[1]), reduce_sum(sums[2]), reduce_sum(sums[3])};
@@ -93,9 +93,9 @@ struct Boxes {
         V sums[4];
         sum_in_blocks(args.lhs_boxes, sums, [&](int64_t begin, int64_t end, V (&sums)[4]) GLUONOPS_LAMBDA {
             for (int64_t row = set * args.lhs_boxes + begin; row < set * args.lhs_boxes + end; ++row) {
-                const T *grads_out = args.output_grad + row * args.rhs_boxes;
+                const T *grad_out = args.output_grad + row * args.rhs_boxes;
                 const BoxPair<V> pair(lhs_box(row), boxes, Lanes<V>::all(TINY_AREA));
-                add_gradient(sums, pair.exchanged(), load(grads_out + first, mask));
+                add_gradient(sums, pair.exchanged(), load(grad_out + first, mask));
             }
         });
         const Box<V> sum = {sums[0], sums[1], sums[2], sums[3]};

@@ -1,10 +1,10 @@
 // box_iou. Forward: a thread has a box of rhs, and ROWS neighbouring ones of lhs. Backward: a block takes a tile of
 // pairs. A thread of it has HELD boxes of rhs, and visits boxes of lhs one after the other. The threads that visit the
 // same box add up its sums at once; those of the boxes of rhs are added up in the end.
-#include "../_blocks/blocks.cuh"
+#include "../_shared_rows/shared_rows.cuh"
 #include "../_boxes/boxes.inl"
 
-enum { NUMBERS = 4 };   // A box has so many.
+enum { NUMBERS = 4 };   // the numbers of a box
 
 template <typename T>
 __device__ Sides<typename Accumulator<T>::type> sides_at(const BoxIouArgs<T> &args, const T *boxes, int64_t i)
@@ -20,7 +20,7 @@ template <typename T>
 __device__ void forward(const BoxIouArgs<T> &args)
 {
     typedef typename Accumulator<T>::type A;
-    const int64_t bands = quotient(args.lhs_boxes + ROWS - 1, ROWS);   // A set has so many.
+    const int64_t bands = quotient(args.lhs_boxes + ROWS - 1, ROWS);   // the bands of a set
     for (int64_t i = first_item(); i < args.sets * bands * args.rhs_boxes; i += item_step()) {
         const int64_t band = quotient(i, args.rhs_boxes), set = quotient(band, bands);
         const int64_t column = i - band * args.rhs_boxes, row = (band - set * bands) * ROWS;
@@ -114,7 +114,7 @@ __device__ void differentiate_tile(const BoxIouArgs<T> &args, const Tile &tile, 
     const bool is_center = args.format == BoxIouFormat::Center;
     const T *const columns = args.rhs + NUMBERS * tile.first_column;
     volatile A *const of_rows = args.lhs_sums + NUMBERS * tile.number * args.sets * args.lhs_boxes;
-    const T *grads_out = args.output_grad + (tile.first_row + threadIdx.y) * args.rhs_boxes
+    const T *grad_row = args.output_grad + (tile.first_row + threadIdx.y) * args.rhs_boxes
                      + tile.number * HELD * blockDim.x + threadIdx.x;
     Sides<A> boxes[HELD];
     A areas[HELD];
@@ -124,7 +124,7 @@ __device__ void differentiate_tile(const BoxIouArgs<T> &args, const Tile &tile, 
         boxes[j] = sides_at(args, columns, minimum(j * blockDim.x + threadIdx.x, tile.column_count - 1));
         areas[j] = boxes[j].across.size * boxes[j].down.size + A(TINY_AREA);
     }
-    for (int first = 0; first < tile.row_count; first += blockDim.y, grads_out += blockDim.y * args.rhs_boxes) {
+    for (int first = 0; first < tile.row_count; first += blockDim.y, grad_row += blockDim.y * args.rhs_boxes) {
         const bool has_row = first + int(threadIdx.y) < tile.row_count;   // a warp stays together
         const int64_t row = tile.first_row + first + (has_row ? threadIdx.y : 0);
         const Sides<A> box = sides_at(args, args.lhs, row);
@@ -133,7 +133,7 @@ __device__ void differentiate_tile(const BoxIouArgs<T> &args, const Tile &tile, 
 #pragma unroll
         for (int j = 0; j < HELD; ++j) {
             const int column = j * blockDim.x;
-            grad_out[j] = has_row && column + threadIdx.x < tile.column_count ? load(grads_out, column) : A(0);
+            grad_out[j] = has_row && column + threadIdx.x < tile.column_count ? load(grad_row, column) : A(0);
         }
         Slopes<A> of_row;
 #pragma unroll

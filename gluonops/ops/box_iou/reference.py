@@ -6,7 +6,7 @@ from .._boxes.reference import TINY_AREA, BoxPair, IouLoss, columns_of, row_grad
 
 
 def pair_of(F, attrs, lhs: Array, rhs: Array) -> BoxPair:
-    """The pairs of boxes, (..., N, M)."""
+    """Return the pairs of boxes, (..., N, M)."""
     if F is mx.sym:   # broadcasting would pair any sets
         one = F.slice_axis(F.concat(F.BlockGrad(lhs), F.BlockGrad(rhs), dim=-2), axis=-2, begin=0, end=1)
         lhs = F.broadcast_add(lhs, F.zeros_like(one))
@@ -23,7 +23,7 @@ def backward(nd, attrs, shapes, output_grad, lhs, rhs) -> dict:
     pair = pair_of(nd, attrs, lhs, rhs)
 
     def gradient(pair: BoxPair, axis: int) -> Array:
-        """The gradient of the first boxes; the others lie along the axis."""
+        """Return the gradient of the first boxes; the others lie along the axis."""
         by = [-nd.sum(output_grad * by_loss, axis=axis).expand_dims(-1) for by_loss in IouLoss(pair).gradient()]
         return row_gradient(nd, by, attrs.format)
 

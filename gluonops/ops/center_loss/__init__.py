@@ -46,7 +46,7 @@ from .contract import OP
 
 
 def center_loss(data: Array, label: Array, centers: Array, name: str | None = None) -> Array:
-    """Half the squared distance of every sample to the centre of its class.
+    """Compute half the squared distance of every sample from the centre of its class.
 
     Examples
     --------

@@ -107,7 +107,7 @@ class CenterLoss(OpLoss, function=_center_loss):
 
 
 class AccumulatedGradient(mx.gluon.Parameter):
-    """A parameter that a rule of its own updates, and not an optimizer, from the sums that are its gradient.
+    """A parameter that is updated by a rule of its own, and not by an optimizer, from the sums that are its gradient.
 
     It is initialized, saved, loaded and moved between contexts like any other. Every ``backward()`` adds to its
     gradient, on every context and in every graph, hybridized or not, in training only. :meth:`collect` resets it, and
@@ -134,9 +134,9 @@ class AccumulatedGradient(mx.gluon.Parameter):
     def collect(self, trainer: mx.gluon.Trainer | None = None) -> mx.nd.NDArray:
         """Return the accumulated gradient, summed over contexts and workers, and reset it to zero.
 
-        ``trainer``: if its kvstore is distributed, the gradient is summed over its workers; each of them has to call
-        this. The sum is on the first context. An OpError if the servers of the trainer's kvstore run an optimizer and
-        would apply it to the gradient.
+        If the kvstore of ``trainer`` is distributed, the gradient is summed over its workers, each of which has to call
+        this method. The sum is on the first context. Raise an OpError if the servers of the kvstore run an optimizer,
+        because they would apply it to the gradient.
         """
         grads = numpy_mode.to_legacy(self.list_grad())
         with autograd.pause():
@@ -147,7 +147,7 @@ class AccumulatedGradient(mx.gluon.Parameter):
         return total
 
     def add(self, change: mx.nd.NDArray) -> None:
-        """Add an array to the value, on every context the same."""
+        """Add the same array to the value on every context."""
         with autograd.pause():
             values = numpy_mode.to_legacy(self.list_data())   # they share the memory
             changed = values[0] + change
@@ -156,9 +156,10 @@ class AccumulatedGradient(mx.gluon.Parameter):
 
 
 def accumulated_gradient(block: mx.gluon.Block, name: str, **options) -> AccumulatedGradient:
-    """A block's :class:`AccumulatedGradient` of this name.
+    """Return a block's :class:`AccumulatedGradient` of this name.
 
-    A block that shares another block's parameters gets that block's; otherwise a new one is made with ``options``.
+    A block that shares the parameters of another block gets the one of that block. Otherwise a new one is made with
+    ``options``.
     """
     name = block.params.prefix + name
     parameter = block.params._get_impl(name)
@@ -171,7 +172,7 @@ def accumulated_gradient(block: mx.gluon.Block, name: str, **options) -> Accumul
 def _sum_over_workers(trainer: mx.gluon.Trainer, name: str, total: mx.nd.NDArray) -> None:
     """Replace ``total`` by its sum over the workers of a distributed trainer."""
     if not trainer._kv_initialized:
-        raise OpError("Trainer", "it has not made a step yet; expected one, which opens its kvstore",
+        raise OpError("Trainer", "it has not made a step yet; expected one, because the first step opens its kvstore",
                       "Call trainer.step(batch_size) first")
     kvstore = trainer._kvstore
     if kvstore is None or "dist" not in kvstore.type:

@@ -3,12 +3,12 @@ import math
 
 from ...contract.op import Arg, Array, Cuda, Indices, Launch, Op, Out, Shapes, rows
 
-BLOCKS = 1056         # So many occupy a large GPU.
-SPLIT = 512           # A block has at least so many samples of a class that several share.
+BLOCKS = 1056         # the number of blocks that occupies a large GPU
+SPLIT = 512           # the fewest samples for each of the blocks that share a class
 
 
 def backward(args) -> Launch:
-    """A block takes a class, or several do where there are few: each has some of the samples.
+    """Return the launch in which a block takes a class, or several blocks share it if there are few classes.
 
     Samples without a class are one more class.
     """

@@ -76,7 +76,7 @@ void centers_gradient(const CenterLossArgs<T> &args)
     link_samples(args);
     parallel_rows(centers, sizeof(T), [=](int64_t class_id) {
         const int64_t first = args.first[class_id], features = args.features;
-        const T *data = args.data, *center_row = args.centers + class_id * features, *grads_out = args.output_grad;
+        const T *data = args.data, *center_row = args.centers + class_id * features, *output_grad = args.output_grad;
         T *to = args.centers_grad + class_id * features;
         if (first == LAST_SAMPLE) {
             write_row(to, features, streaming, [](int64_t, auto) GLUONOPS_LAMBDA { return broadcast(A(0)); });
@@ -88,7 +88,7 @@ void centers_gradient(const CenterLossArgs<T> &args)
             const auto center = load(center_row + i, mask);
             for (int64_t sample = first; sample != LAST_SAMPLE; sample = next[sample]) {
                 const auto x = load(data + sample * features + i, mask);
-                sum.add(load_scalar(grads_out + sample) * (center - x));
+                sum.add(load_scalar(output_grad + sample) * (center - x));
             }
             return sum.result();
         });

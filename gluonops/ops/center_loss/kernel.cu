@@ -4,20 +4,20 @@
 // members, writes their gradients, and adds them up for the centre; the last block adds up the sums of all splits. The
 // members are found in one order, so the sums have one order. Samples without a class are one more class. Their
 // gradient is NaN.
-#include "../_blocks/blocks.cuh"
+#include "../_shared_rows/shared_rows.cuh"
 #include "../_labels/labels.cuh"
 
 enum { OWN = 16, WINDOW = OWN * THREADS };   // samples that a thread, and a block, looks at together
 enum { FEW = 1024 };                         // members that a block does not take yet
 
-// The class of a label; no label is ignored.
+// Returns the class of a label. No label is ignored here.
 template <typename L>
 __device__ int64_t class_among(int64_t classes, L label)
 {
     return class_of_label(label, classes, Optional<int64_t>{false, 0});
 }
 
-// The sum over a thread's features of the squared differences, COUNT neighbours at a time.
+// Returns the sum over a thread's features of the squared differences, COUNT neighbours at a time.
 template <int COUNT, typename T>
 __device__ typename Accumulator<T>::type squared_distance(const T *x, const T *center, int64_t features)
 {
@@ -54,8 +54,8 @@ __device__ void forward(const CenterLossArgs<T, L> &args)
     }
 }
 
-// Adds the samples of a class among WINDOW ones, counted from `first`, to `count` members. Returns how many these are
-// then. A label is compared in its own type, which may not have the class.
+// Adds the samples of a class among WINDOW ones, counted from `first`, to `count` members. Returns how many members
+// there are then. A label is compared in its own type, which may not be able to hold the class.
 template <typename T, typename L>
 __device__ int add_members(const CenterLossArgs<T, L> &args, int64_t first, int64_t end, int64_t class_id,
                            int64_t *members, int count)

@@ -5,7 +5,10 @@ from .._labels.reference import exact, row_weights, valid_mask
 
 
 def valid_labels(F, label: Array, centers: Array) -> tuple[Array, Array]:
-    """The valid mask (float64, 1 or 0), and the labels as float64 with 0 in place of invalid ones. Both are (B,)."""
+    """Return the valid mask (float64, 1 or 0), and the labels as float64 with 0 in place of invalid ones.
+
+    Both are (B,).
+    """
     label = exact(F, label)
     valid = valid_mask(F, label, centers, 0)
     return valid, F.where(valid, label, F.zeros_like(label))

@@ -34,7 +34,8 @@ This takes twice the memory of the masks' logits.
 Where float16 is not computed in float32, there are 65,504 pixels at most. Forward keeps two numbers for each class of a
 sample and two for each pixel as hidden outputs of the node. No probability is stored.
 
-Work, in bytes of the data: forward reads 1, and backward reads 1 and writes 1. A GPU reads 2 if its cache is small.
+Work: forward reads the data once, and backward reads it once and writes its gradient. A GPU with a small cache reads
+the data twice.
 """
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ from .contract import OP
 
 def dice_loss(data: Array, label: Array, ignore_label: int | None = None, smooth: float = 1e-5, squared: bool = True,
               name: str | None = None) -> Array:
-    """1 minus the Dice coefficient of each class of each sample.
+    """Compute 1 minus the Dice coefficient of each class in each sample.
 
     Examples
     --------

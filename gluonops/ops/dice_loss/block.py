@@ -23,7 +23,7 @@ class DiceLoss(LabelledLoss, function=_dice_loss):
     Inputs:
         - **label**: class indices in any float or integer dtype, (batch, ...). With a sigmoid 1 for the pixels of a
           mask and 0 elsewhere, in the shape of ``pred``.
-        - **sample_weight**: optional; broadcasts against (batch, classes): (batch, 1), or (1, classes).
+        - **sample_weight**: optional; it must broadcast against (batch, classes), such as (batch, 1) or (1, classes).
 
     Outputs:
         - **loss**: (batch,), the dtype of ``pred``: the mean over the classes.
@@ -53,6 +53,9 @@ class DiceLoss(LabelledLoss, function=_dice_loss):
 
 
 def _as_samples(F, pred, label):
-    """Each mask as a sample: logits (batch * masks, 2, ...) of the classes 0 and 1, whose softmax is the sigmoid."""
+    """Return each mask as a sample of the two classes 0 and 1: logits of shape (batch * masks, 2, ...).
+
+    Their softmax is the sigmoid of the mask.
+    """
     logits = F.expand_dims(F.reshape(pred, shape=(-3, -2)), axis=1)
     return F.concat(F.zeros_like(F.BlockGrad(logits)), logits, dim=1), F.reshape(label, shape=(-3, -2))

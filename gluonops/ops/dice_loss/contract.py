@@ -6,12 +6,12 @@ from .._labels.contract import IGNORE, LABEL
 
 MAPS = "batch, classes"
 PIXELS = "batch, inner..."
-PIXELS_AT_ONCE = 1024   # A block has at least so many pixels where several share a sample.
-BLOCKS = 1056           # So many occupy a large GPU.
+PIXELS_AT_ONCE = 1024   # the fewest pixels for each of the blocks that share a sample
+BLOCKS = 1056           # the number of blocks that occupies a large GPU
 
 
 def forward(args) -> Launch:
-    """Some blocks take a sample."""
+    """Return the launch in which some blocks share a sample."""
     return Launch(args.batch, splits=max(1, min(BLOCKS // max(1, args.batch), math.ceil(args.inner / PIXELS_AT_ONCE))))
 
 

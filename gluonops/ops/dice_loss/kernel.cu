@@ -128,7 +128,7 @@ __device__ void forward(const DiceLossArgs<T, L> &args)
     enum { OWN = sizeof(T) == 8 ? 2 : 4 };
     const PartialResults<typename Accumulator<T>::type> scratch(args.counts, args.sums);
     const bool in_packs = args.inner % OWN == 0 && aligned(args.data);
-    const int64_t pixels = THREADS * (in_packs ? OWN : 1);   // A block has so many.
+    const int64_t pixels = THREADS * (in_packs ? OWN : 1);   // the pixels of a block
     for (int64_t sample = blockIdx.x; sample < args.batch; sample += gridDim.x) {
         for (int64_t first = blockIdx.y * pixels; first < args.inner; first += gridDim.y * pixels)
             in_packs ? sum_pixels<OWN>(args, sample, first) : sum_pixels<1>(args, sample, first);

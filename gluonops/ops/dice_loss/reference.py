@@ -39,7 +39,7 @@ def forward(F, attrs, data: Array, label: Array) -> tuple[Array, ...]:
 
 
 def _growth(F, log_powers: Array, weights: Array, is_ignored: Array | None, denominator: Array) -> Array:
-    """1, with the gradient of the denominator's logarithm.
+    """Return 1, with the gradient of the denominator's logarithm.
 
     The gradient of MXNet's division has the square of the denominator, which may be 0 in float16. Here the powers are
     divided by the denominator before they are summed, as a difference of logarithms. So no number is large.

@@ -24,8 +24,8 @@ The output is finite for logits up to 1e4 and beyond. Where float16 is not compu
 ``g * T^2`` is above 65504. Forward keeps four numbers per row for backward, as hidden outputs of the node. No
 probability is stored.
 
-Work, in bytes of the data: forward reads 2, and backward reads 2 and writes 1, if a row fits into the cache. A GPU
-needs no cache for it.
+Work: forward reads the logits of student and teacher once. Backward reads them once and writes one gradient. On a CPU
+this holds if a row fits into the cache. A GPU needs no cache for it.
 """
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from .contract import OP
 
 def distillation_loss(data: Array, teacher: Array, axis: int = -1, temperature: float = 4.0,
                       name: str | None = None) -> Array:
-    """The divergence of every row of a student from its teacher's, times the square of the temperature.
+    """Compute how far each row of a student is from its teacher's: the divergence times the squared temperature.
 
     Examples
     --------

@@ -9,7 +9,7 @@ class DistillationLoss(OpLoss, function=_distillation_loss):
     """The divergence of a student's softmax from a teacher's, at a temperature.
 
     Inputs:
-        - **sample_weight**: optional; broadcasts against ``pred`` with size 1 at ``axis``.
+        - **sample_weight**: optional; it must broadcast against ``pred``, with size 1 at ``axis``.
     """
 
     def __init__(self, temperature: float = 4.0, axis: int = -1, weight: float | None = None, batch_axis: int = 0,

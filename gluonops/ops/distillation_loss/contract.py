@@ -24,6 +24,6 @@ OP = Op(
     refused=(NEEDS_A_BATCH,),
     cuda=Cuda(forward=summed_rows, backward=streamed_rows, scratch=gathered("forward", "PAIR_NUMBERS"),
               forward_bounds=BOUNDS, backward_bounds=BOUNDS),
-    constants={"PAIR_NUMBERS": 5},   # A PairSums has so many.
+    constants={"PAIR_NUMBERS": 5},   # the numbers of a PairSums
     derived={"scale": "1 / temperature"},
 )

@@ -3,7 +3,7 @@ from ...backends.emitter import Array
 
 
 def statistics(F, attrs, logits: Array) -> tuple[Array, Array, Array]:
-    """The maximum of each row, the log-probabilities at the temperature, and the logarithm of their divisor."""
+    """Return the maximum of each row, the log-probabilities at the temperature, and the logarithm of their divisor."""
     row_max = F.BlockGrad(F.max(logits, axis=attrs.axis, keepdims=True))
     powers = F.broadcast_sub(logits, row_max) / attrs.temperature
     log_sum = F.log(F.sum(F.exp(powers), axis=attrs.axis, keepdims=True))

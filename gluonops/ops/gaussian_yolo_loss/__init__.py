@@ -44,15 +44,16 @@ the program where ``yolo_loss`` does.
 
 ``parts=True`` also returns those of ``yolo_loss``, (B, 9); the first one has the loss of the deviations, too.
 
-Work: forward reads five of the map's planes, the others only where an IoU is above ``ignore_thresh`` or a prediction
-has a match, and writes the gradient, which has the size of the map. Backward reads and writes the gradient once.
+Work: forward reads five of the map's planes for each anchor, and the others only where an IoU is above
+``ignore_thresh`` or a prediction has a match. It writes the gradient, which has the size of the map. Backward reads and
+writes the gradient once.
 """
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from ...backends.emitter import Array, call
-from .._region.boxes import with_rows
+from .._region.truths import with_rows
 from .contract import OP
 
 
@@ -62,7 +63,7 @@ def gaussian_yolo_loss(data: Array, truth: Array, *, anchors: Sequence, other_an
                        obj_normalizer: float = 1.0, max_delta: float = 0.0, scale_x_y: float = 1.0,
                        point: str = "center", label_smooth_eps: float = 0.0, objectness_smooth: bool = False,
                        parts: bool = False, name: str | None = None) -> Array | tuple:
-    """The loss of one head of Gaussian YOLOv3, per image.
+    """Compute the loss of one head of Gaussian YOLOv3 for each image.
 
     Examples
     --------

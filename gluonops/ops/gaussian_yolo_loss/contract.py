@@ -3,7 +3,7 @@ from ...contract.op import Attr, Choice, Float, Op, Shapes
 from .._region import yolo
 from .._region.loss import DATA, SHARED, TRUTH, WITH_PARTS, kernels, shapes_of
 
-CHANNELS = "9 + classes"   # An anchor has so many.
+CHANNELS = "9 + classes"   # the channels of an anchor
 MAP = f"batch, anchors * ({CHANNELS}), height, width"
 SHIFTS = {"center": 0.0, "left_top": 0.5, "right_bottom": -0.5}   # the way to the centre, in sizes of the box
 SHIFT = "".join(f"{shift} if point == '{point}' else " for point, shift in SHIFTS.items()) + "0.0"

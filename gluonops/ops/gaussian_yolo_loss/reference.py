@@ -16,8 +16,8 @@ from .contract import SHIFTS
 MEANS = (0, 2, 4, 6)
 DEVIATIONS = (1, 3, 5, 7)
 OBJECT = 8
-WIDER = 0.3           # AlexeyAB's sigma_const
-DENSITY_EPS = 1e-9    # AlexeyAB's
+WIDER = 0.3           # sigma_const of AlexeyAB's program
+DENSITY_EPS = 1e-9    # the constant of AlexeyAB's program
 LOG_EPS = math.log(DENSITY_EPS)
 
 
@@ -43,13 +43,13 @@ def forward(F, attrs, data: Array, truth: Array) -> tuple[Array, ...]:
 
 
 def _as_yolo(attrs):
-    """The attributes of a ``yolo_loss`` with the same boxes."""
+    """Return the attributes of a ``yolo_loss`` with the same boxes."""
     own = {name: value for name, value in attrs._asdict().items() if name not in ("uc_normalizer", "point")}
     return YOLO.parse({**own, "dialect": "alexeyab", "box_loss": "mse" if attrs.box_loss == "nll" else attrs.box_loss})
 
 
 def _objectness_target(F, attrs, head, matches, ignored):
-    """The target of the objectness and the weight of its error, (B, A, 1, H, W)."""
+    """Return the target of the objectness and the weight of its error, (B, A, 1, H, W)."""
     if not attrs.objectness_smooth:
         return yolo.objectness_target(F, attrs, head, matches, ignored)
     zero = F.zeros_like(head.objectness)
@@ -59,7 +59,7 @@ def _objectness_target(F, attrs, head, matches, ignored):
 
 
 def _box_errors(F, attrs, options, head, deviations, truths, matches, shift):
-    """The deltas of the eight channels, and the loss, (B, T, A, H, W) each."""
+    """Return the deltas of the eight channels, and the loss, (B, T, A, H, W) each."""
     like = F.zeros_like(matches.by_cell)
     scale = F.broadcast_add(like, 2 - truths.w * truths.h)
     means = head.offsets + head.numbers[2:4]
@@ -82,7 +82,7 @@ def _box_errors(F, attrs, options, head, deviations, truths, matches, shift):
 
 
 def _nll(F, error, deviation):
-    """Half of the negative log-likelihood of a number, and its decrease by the mean and the deviation.
+    """Return half of the negative log-likelihood of a number, and its decrease by the mean and the deviation.
 
     It counts by the logarithm of the density, because float16 has no number as small as DENSITY_EPS.
     """

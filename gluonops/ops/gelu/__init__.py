@@ -31,7 +31,7 @@ from .contract import OP
 
 
 def gelu(data: Array, approximation: str = "erf", name: str | None = None) -> Array:
-    """``x P(x)`` of every element, with the normal distribution function P.
+    """Compute ``x P(x)`` for every element, with the normal distribution function P.
 
     Examples
     --------

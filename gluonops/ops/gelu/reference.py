@@ -11,18 +11,18 @@ BOUND = 30.0   # beyond it the sigmoid is 0 or 1, and its argument may not be fi
 
 
 def sigmoid(F, bounded: Array) -> Array:
-    """(1 + tanh(u)) / 2."""
+    """Return (1 + tanh(u)) / 2."""
     return F.sigmoid(bounded * (F.square(bounded) * (2 * SLOPE * CUBIC) + 2 * SLOPE))
 
 
 def erf(F, x: Array) -> Array:
-    """MXNet's erf, with an exact derivative: MXNet rounds the root of pi to float32."""
+    """Return MXNet's erf with an exact derivative. MXNet's own rounds the root of pi to float32."""
     value = F.erf(x)
     return value + (value - F.BlockGrad(value)) * (ERF_SLOPE - 1)
 
 
 def probability(F, data: Array) -> Array:
-    """The normal distribution function."""
+    """Return the normal distribution function of every element."""
     return (erf(F, data * math.sqrt(0.5)) + 1) / 2
 
 

@@ -38,9 +38,10 @@ the gradients of the group's parameters.
 Where float16 is not computed in float32, an eps below 3e-8 counts as 0. MXNet's ``GroupNorm`` has a gamma and a beta
 for each group, not for each channel; gluoncv's cannot be hybridized.
 
-Work, in bytes of the data: forward moves 2 (read, write) and backward 3, if a group fits into the cache. The input
-and two numbers for each group of a sample stay in memory for backward. The gradients of gamma and beta have the same
-bits for any number of threads.
+Work: forward reads the data and writes the output. Backward reads the data and the head gradient, and writes the
+gradient. These are 2 and 3 times the bytes of the data, if a group fits into the cache. The input and two numbers for
+each group of a sample stay in memory for backward. The gradients of gamma and beta have the same bits for any number of
+threads.
 """
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ from .contract import OP
 
 def group_norm(data: Array, gamma: Array, beta: Array, num_groups: int = 32, eps: float = 1e-5,
                name: str | None = None) -> Array:
-    """The channels of each sample, normalised in groups, scaled and shifted.
+    """Normalise the channels of each sample in groups, scale them and shift them.
 
     Examples
     --------

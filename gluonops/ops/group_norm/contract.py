@@ -2,7 +2,7 @@
 from ...contract.op import Arg, Array, Attr, Cuda, Float, Int, Op, Out, Shapes, rows
 
 GROUPS = "batch, num_groups"
-LONGEST_ROW = 4096   # a longer row gets as many threads
+LONGEST_ROW = 4096   # the threads of this row, and of longer ones
 STEPS = ("CHANNELS", "GROUPS", "DATA")   # backward's launches; see kernel.cu
 BOUNDS = "THREADS, sizeof(T) < 8 ? 3 : 2"
 

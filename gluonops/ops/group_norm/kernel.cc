@@ -22,8 +22,9 @@ struct Moments {
     A mean, variance;
 };
 
-// A first mean, and then the sums of the differences from it: the sum of many numbers that are nearly equal is off by
-// more than their mean's last digit, and the differences say by how much.
+// Returns the moments of a group. It first computes a mean, and then the sums of the differences from it. The sum of
+// many numbers that are nearly equal is off by more than the last digit of their mean, and the differences say by how
+// much.
 template <typename T>
 GLUONOPS_INLINE Moments<typename Simd<T>::Scalar> moments_of(const T *x, int64_t length)
 {

@@ -6,7 +6,7 @@
 // Bytes moved: forward 2 times the data's, backward 5 times; fewer where the cache holds what is read again.
 #include "../_softmax/rows.cuh"
 
-enum { BYTES = 64 };   // A thread holds so many of a row.
+enum { BYTES = 64 };   // the bytes of a row that a thread holds
 
 // The sums over elements: of the head gradient, and of its product with the normalised data.
 struct Sums {
@@ -20,7 +20,8 @@ struct Moments {
     A count, mean, squares;
 };
 
-// The moments of this thread's elements of a row, whose first one is at `origin`. `x` is the last chunk afterwards.
+// Returns the moments of this thread's elements of a row, whose first one is at `origin`. `x` is the last chunk
+// afterwards.
 template <typename T>
 __device__ Moments<typename Accumulator<T>::type> own_moments(const T *__restrict__ data, const Rows<T> &rows,
                                                               const RowSplit &row, RowChunk<T, BYTES> &x,
@@ -55,7 +56,7 @@ __device__ Moments<typename Accumulator<T>::type> own_moments(const T *__restric
     return moments;
 }
 
-// The moments of a row, from those of its threads.
+// Returns the moments of a row, from those of its threads.
 template <typename A>
 __device__ Moments<A> row_moments(const Moments<A> &own, int64_t length)
 {
@@ -178,7 +179,7 @@ __device__ void sum_channels(const GroupNormArgs<T> &args, const Rows<T> &rows)
     }
 }
 
-// The sum of `count` channels' sums, `step` channels apart, each times its factor if there are any.
+// Returns the sum of `count` channels' sums, `step` channels apart, each times its factor if there are any.
 template <typename T>
 __device__ Sums sum_of(const Sums *sums, int64_t count, int64_t step, const T *factors)
 {

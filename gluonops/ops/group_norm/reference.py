@@ -12,17 +12,17 @@ SAMPLES = {"axis": 1, "exclude": True}        # all axes but the channels'
 
 
 def group_means(F, attrs, channel_means: Array) -> Array:
-    """(batch, num_groups), from (batch, channels, 1, ...)."""
+    """Return means of groups, (batch, num_groups), from those of channels, (batch, channels, 1, ...)."""
     return F.mean(in_groups(F, attrs, channel_means), axis=2)
 
 
 def in_groups(F, attrs, per_channel: Array) -> Array:
-    """(batch, num_groups, channels of a group), from (batch, channels, 1, ...)."""
+    """Return an array of shape (batch, channels, 1, ...) as (batch, num_groups, channels of a group)."""
     return F.reshape(F.sum(per_channel, **PIXELS), shape=(0, -4, attrs.num_groups, -1))
 
 
 def of_channels(F, attrs, per_group: Array, channel_means: Array) -> Array:
-    """(batch, channels, 1, ...), from (batch, num_groups)."""
+    """Return the number of each channel's group: (batch, channels, 1, ...), from (batch, num_groups)."""
     groups = in_groups(F, attrs, F.BlockGrad(channel_means))
     return F.reshape_like(F.broadcast_like(F.expand_dims(per_group, axis=2), groups), F.BlockGrad(channel_means))
 
@@ -61,7 +61,7 @@ def backward(nd, attrs, shapes, output_grad, data, gamma, mean, rstd) -> dict:
 
 
 def _gradient_of_pairs(nd, attrs, grad_x_hat: Array, rstd: Array) -> Array:
-    """The gradient in groups of one or two elements: half their difference, a multiple of the normalised data.
+    """Return the gradient in groups of one or two elements: half their difference, a multiple of the normalised data.
 
     So the difference with these cancels: 1 - x_hat^2 is eps * rstd^2.
     """

@@ -21,7 +21,7 @@ from .contract import OP
 
 
 def hard_swish(data: Array, name: str | None = None) -> Array:
-    """``x * min(max(x / 6 + 1 / 2, 0), 1)`` of every element.
+    """Compute ``x * min(max(x / 6 + 1 / 2, 0), 1)`` for every element.
 
     Examples
     --------

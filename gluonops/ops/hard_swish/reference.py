@@ -3,7 +3,10 @@ from ...backends.emitter import Array
 
 
 def gate(F, data: Array) -> Array:
-    """The sigmoid of three straight lines, with the slope 0 at the corners; ``hard_sigmoid`` computes in float32."""
+    """Return the sigmoid of three straight lines, with the slope 0 at the corners.
+
+    MXNet's ``hard_sigmoid`` is no choice, because it computes in float32.
+    """
     return F.relu(1 - F.relu(0.5 - data / 6))
 
 

@@ -33,7 +33,8 @@ exchanged has the intersection 0 and a signed area, as in torchvision. If ends o
 is that of the end of the data, where PyTorch divides it between both. Where torchvision's CIoU is NaN, because a height
 is 0, the angle ``atan(w / h)`` is pi/2 (0 without a width) and a constant. A NaN in a box makes its loss NaN.
 
-Work: forward reads both boxes and writes a number per box. Backward reads both boxes and writes one.
+Work: forward reads both boxes and writes a number for each pair. Backward reads both boxes and writes the gradient of
+one.
 """
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ from .contract import OP
 
 def iou_loss(data: Array, truth: Array, kind: str = "giou", format: str = "corner",   # pylint: disable=redefined-builtin
              name: str | None = None) -> Array:
-    """1 minus the overlap of boxes and their ground truth.
+    """Compute 1 minus the overlap of each box and its ground truth.
 
     Examples
     --------

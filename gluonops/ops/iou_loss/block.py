@@ -7,8 +7,8 @@ class IoULoss(OpLoss, function=_iou_loss):
     """1 minus the overlap of boxes and their ground truth.
 
     Inputs:
-        - **sample_weight**: optional; broadcasts against ``pred`` with size 1 at the last axis. 0 for a box without a
-          ground truth.
+        - **sample_weight**: optional; it must broadcast against ``pred``, with size 1 at the last axis. It is 0 for a
+          box without a ground truth.
     """
 
     def _losses(self, F, pred, label):

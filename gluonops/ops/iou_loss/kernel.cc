@@ -6,9 +6,9 @@
 namespace gluonops::GLUONOPS_ISA {
 namespace {
 
-const int64_t BOX_BYTES = 64;   // moving so many bytes takes as long as a box
+const int64_t BOX_BYTES = 64;   // a box takes as long as moving these bytes
 
-// The losses of the boxes from `first` on.
+// Returns the losses of the boxes from `first` on.
 template <int KIND, typename T, typename Mask>
 GLUONOPS_INLINE BoxLoss<typename Simd<T>::Vector> losses_at(const IouLossArgs<T> &args, int64_t first, Mask mask)
 {

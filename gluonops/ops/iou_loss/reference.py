@@ -4,7 +4,7 @@ from .._boxes.reference import LOSS_EPS, LOSSES, BoxPair, IouLoss, columns_of, r
 
 
 def loss_of(F, attrs, data: Array, truth: Array) -> IouLoss:
-    """The loss, whose value and derivatives are (batch, ..., 1)."""
+    """Return the loss, whose value and derivatives are (batch, ..., 1)."""
     box, other = (sides(columns_of(F, boxes), attrs.format) for boxes in (data, F.BlockGrad(truth)))
     return LOSSES[attrs.kind](BoxPair(F, box, other, LOSS_EPS), LOSS_EPS)
 

@@ -30,7 +30,7 @@ from .contract import OP
 
 
 def l2_normalize(data: Array, scale: Array, axis: int = 1, eps: float = 1e-10, name: str | None = None) -> Array:
-    """Rows divided by their Euclidean length, and scaled.
+    """Divide each row by its Euclidean length, and scale it.
 
     Examples
     --------

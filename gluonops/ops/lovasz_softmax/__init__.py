@@ -42,10 +42,10 @@ these pixels are those of the other order: both are subgradients.
 
 Where float16 is not computed in float32, there are 2,048 pixels at most.
 
-Work: on a CPU each class that counts is sorted, in three passes over its errors in float32 and six in float64, with two
-arrays of 8 or 16 bytes for each pixel and thread. Besides, forward reads the data 3 times and writes it 3 times, and
-backward reads 1 and writes 1. On a GPU MXNet's operators compute it, which sort each class three times. They do not run
-on GPUs that MXNet has no code for.
+Work: on a CPU each class that counts is sorted, in three passes over its errors in float32 and in six in float64, with
+two arrays of 8 or 16 bytes for each pixel and thread. Besides, forward reads and writes as many bytes as the data has
+three times each, and backward reads and writes them once. On a GPU the loss is computed by MXNet's operators, which
+sort each class three times. They do not run on GPUs for which MXNet has no code.
 """
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ from .contract import OP
 def lovasz_softmax(data: Array, label: Array, per_sample: bool = False, present_only: bool = True,
                    ignore_label: int | None = None, class_weight: Sequence[float] | None = None,
                    name: str | None = None) -> Array:
-    """Lovasz extension of 1 minus the Jaccard index, averaged over the classes.
+    """Compute the Lovasz extension of 1 minus the Jaccard index, averaged over the classes.
 
     Examples
     --------

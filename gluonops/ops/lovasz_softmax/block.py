@@ -13,7 +13,7 @@ class LovaszSoftmaxLoss(LabelledLoss, function=_lovasz_softmax):
     """The Jaccard index of a segmentation as a loss.
 
     Inputs:
-        - **sample_weight**: optional; (batch,).
+        - **sample_weight**: optional, (batch,).
     """
 
     def __init__(self, per_sample: bool = False, present_only: bool = True, ignore_label: int | None = None,

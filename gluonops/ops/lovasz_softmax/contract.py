@@ -21,14 +21,14 @@ OP = Op(
     unsupported={"kernel.cu": "a block of threads for each class would sort more slowly than MXNet's operators, which "
                               "sort with the whole GPU"},
     counts={"class_weight": "classes"},
-    derived={"selections": "batch if per_sample else 1", "samples": "1 if per_sample else batch",   # a selection's
+    derived={"selections": "batch if per_sample else 1", "samples": "1 if per_sample else batch",   # one per selection
              "threads": Number("int64")},
     scratch=(
         Array("class_ids", "int32", "batch * inner", "forward"),
         Array("counts", "int64", "batch * (classes + 2)", "forward"),   # how many pixels a sample has with a class id
         # How the softmax of each pixel is computed.
         Array("maxima", "A", "batch * inner", "forward"), Array("inverse_sums", "A", "batch * inner", "forward"),
-        # Each selection and class has one.
+        # Each selection and each class has one.
         Array("shares", "float64", "selections * classes", "forward"),
         Array("losses", "float64", "selections * classes", "forward"),
         Array("items", "ErrorItem<A>", "2 * threads * samples * inner", "forward"),   # two arrays for each thread

@@ -24,7 +24,7 @@ namespace {
 // -- the order -------------------------------------------------------------------------------------------------------
 
 const int DIGIT_BITS = 11, DIGIT_VALUES = 1 << DIGIT_BITS;
-const int64_t FEW_ITEMS = 256;   // So many are sorted by comparing them.
+const int64_t FEW_ITEMS = 256;   // Up to this number, items are sorted by comparing them.
 
 template <typename Item>
 GLUONOPS_INLINE int digit_of(const Item &item, int shift)
@@ -109,18 +109,19 @@ void write_probabilities(const LovaszSoftmaxArgs<T> &args)
     });
 }
 
-// How many pixels of a selection have a class id, which may be NO_CLASS or IGNORED, the least of all.
+// Returns how many pixels of a selection have a class id, which may be NO_CLASS or IGNORED, the least of all.
 template <typename T>
 int64_t pixels_of(const LovaszSoftmaxArgs<T> &args, int64_t selection, int64_t class_id)
 {
     const int64_t samples = args.samples;
-    int64_t found = 0;
+    int64_t pixels = 0;
     for (int64_t sample = selection * samples; sample < (selection + 1) * samples; ++sample)
-        found += args.counts[sample * (args.classes + 2) + class_id - IGNORED];
-    return found;
+        pixels += args.counts[sample * (args.classes + 2) + class_id - IGNORED];
+    return pixels;
 }
 
-// The weight of each class in the mean: 0 for one that does not count, and NaN if a label is invalid.
+// Computes the weight of each class in the mean, which is 0 for a class that does not count, and NaN if a label is
+// invalid.
 template <typename T>
 void write_shares(const LovaszSoftmaxArgs<T> &args, int64_t selection)
 {
@@ -137,7 +138,7 @@ void write_shares(const LovaszSoftmaxArgs<T> &args, int64_t selection)
         share[c] /= total;
 }
 
-// The errors of a class. Their pixels are offsets from the class's first element.
+// Reads the errors of a class. Their pixels are offsets from the first element of the class.
 template <typename T>
 int64_t read_items(const LovaszSoftmaxArgs<T> &args, int64_t selection, int64_t class_id, ItemOf<T> *to)
 {
@@ -163,7 +164,7 @@ int64_t read_items(const LovaszSoftmaxArgs<T> &args, int64_t selection, int64_t 
     return next - to;
 }
 
-// Where the union is a single pixel, no pixel has the class.
+// Returns the step of a pixel without the class. Where the union is a single pixel, no pixel has the class.
 inline double step_of_others(double common, double joined)
 {
     return joined == 1 ? 1 : common / (joined * (joined - 1));
@@ -180,15 +181,15 @@ void write_steps(const LovaszSoftmaxArgs<T> &args, int64_t i, const ItemOf<T> *i
     A *to = args.derivative + (selection * args.samples * args.classes + class_id) * args.inner;
     const double share = args.shares[i];
     double loss = 0;
-    int64_t found = 0;
+    int64_t members = 0;
     for (int64_t r = 0; r < count; ++r) {
         const Bits bits = Bits(~items[r].key);
         A error;
         memcpy(&error, &bits, sizeof(error));
         const bool own = items[r].pixel != items[r].offset();
-        found += own;
-        const double joined = double(in_class + r + 1 - found);   // the size of the union
-        const double step = own ? 1 / joined : step_of_others(double(in_class - found), joined);
+        members += own;
+        const double joined = double(in_class + r + 1 - members);   // the size of the union
+        const double step = own ? 1 / joined : step_of_others(double(in_class - members), joined);
         loss += double(error) * step;
         to[items[r].offset()] = A(share * (own ? -step : step));
     }

@@ -14,7 +14,7 @@ IGNORED = -1.0   # is sorted behind all errors
 
 
 def forward(F, attrs, data: Array, label: Array) -> tuple[Array, ...]:
-    # max refuses what has no elements, of which MXNet's reshape would die.
+    # max refuses tensors without elements, on which MXNet's reshape would end the process.
     labels = exact(F, label, F.max(first_class(F, data, 1), axis=1))
     valid, ignored = label_masks(F, labels, data, 1, attrs.ignore_label)
     if ignored is None:
@@ -44,7 +44,7 @@ def forward(F, attrs, data: Array, label: Array) -> tuple[Array, ...]:
 
 
 def _by_class(F, values: Array, attrs) -> Array:
-    """(batch, classes, ...) as (selections, classes, pixels)."""
+    """Return an array of shape (batch, classes, ...) as (selections, classes, pixels)."""
     values = F.reshape(values, shape=(0, 0, -1))
     if attrs.per_sample:
         return values
@@ -52,12 +52,12 @@ def _by_class(F, values: Array, attrs) -> Array:
 
 
 def _by_pixel(F, values: Array, attrs) -> Array:
-    """(batch, ...) as (selections, pixels)."""
+    """Return an array of shape (batch, ...) as (selections, pixels)."""
     return F.reshape(values, shape=(0, -1) if attrs.per_sample else (1, -1))
 
 
 def _as_data(F, values: Array, data: Array, attrs) -> Array:
-    """The inverse of :func:`_by_class`."""
+    """Return the inverse of :func:`_by_class`."""
     if not attrs.per_sample:
         by_class = F.transpose(F.reshape(F.BlockGrad(data), shape=(0, 0, -1)), axes=(1, 0, 2))
         values = F.transpose(F.reshape_like(values, by_class), axes=(1, 0, 2))
@@ -65,14 +65,14 @@ def _as_data(F, values: Array, data: Array, attrs) -> Array:
 
 
 def _is_class(F, labels: Array, like: Array) -> Array:
-    """Whether each pixel has the class's label; float64, the shape of ``like``."""
+    """Return 1 where a pixel has the label of the class, and 0 elsewhere, in float64 and the shape of ``like``."""
     one_pixel = F.cast(F.slice_axis(like, axis=2, begin=0, end=1), dtype="float64")
     classes = F.reshape(F.contrib.arange_like(one_pixel, axis=1), shape=(1, -1, 1))
     return F.broadcast_equal(F.expand_dims(labels, axis=1), classes)
 
 
 def _steps(F, attrs, data: Array, is_class: Array, is_ignored: Array) -> Array:
-    """How much each pixel raises the Jaccard loss of the pixels with larger errors; 0 at ignored pixels."""
+    """Return how much each pixel raises the Jaccard loss of the pixels with larger errors. Ignored pixels have 0."""
     p = _by_class(F, F.softmax(F.cast(F.BlockGrad(data), dtype="float64"), axis=1), attrs)
     errors = F.where(is_class, 1 - p, p)
     errors = F.where(errors != errors, F.ones_like(errors) * LARGEST, errors)
@@ -82,10 +82,10 @@ def _steps(F, attrs, data: Array, is_class: Array, is_ignored: Array) -> Array:
     zero = F.zeros_like(_by_class(F, F.BlockGrad(data), attrs))
     target = F.reshape(F.where(is_class, zero + 1, zero), shape=(-3, 0))
     in_order = take(F, target, order, first)
-    found = F.cumsum(in_order, axis=1)
+    members = F.cumsum(in_order, axis=1)
     count = F.sum(target, axis=1, keepdims=True)
-    union = F.broadcast_add(count, F.cumsum(F.ones_like(target), axis=1) - found)
-    intersection = F.broadcast_sub(count, found)
+    union = F.broadcast_add(count, F.cumsum(F.ones_like(target), axis=1) - members)
+    intersection = F.broadcast_sub(count, members)
     others = intersection / union / F.maximum(union - 1, 1)
     others = F.where(union == 1, F.ones_like(union), others)   # the first pixel, where no pixel has the class
     steps = take(F, F.where(in_order, 1 / union, others), rank, first)
@@ -93,12 +93,13 @@ def _steps(F, attrs, data: Array, is_class: Array, is_ignored: Array) -> Array:
 
 
 def _shares(F, attrs, zero: Array, is_class: Array, is_ignored: Array) -> Array:
-    """The weight of each class in the mean, in the shape and dtype of ``zero``, (selections, classes)."""
+    """Return the weight of each class in the mean, in the shape and dtype of ``zero``, (selections, classes)."""
     pixels = is_class if attrs.present_only else 1 - is_ignored
     counts = F.sum(pixels, axis=2) > 0
-    given = attrs.class_weight or (1.0,)
-    unit = 2.0 ** (math.frexp(max(given))[1] - 1)   # only ratios count: the largest is 1 to 2, and float16 holds it
-    weights = numbers_along(F, zero, [weight / unit for weight in given], 1)
+    class_weight = attrs.class_weight or (1.0,)
+    # Only ratios count. The largest weight becomes one from 1 to 2, so float16 holds all of them.
+    unit = 2.0 ** (math.frexp(max(class_weight))[1] - 1)
+    weights = numbers_along(F, zero, [weight / unit for weight in class_weight], 1)
     weights = F.where(counts, weights, zero)
     total = F.sum(weights, axis=1, keepdims=True)
     return F.broadcast_div(weights, F.where(total > 0, total, F.ones_like(total)))

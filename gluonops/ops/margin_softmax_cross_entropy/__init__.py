@@ -61,7 +61,7 @@ from .contract import OP
 def margin_softmax_cross_entropy(data: Array, label: Array, scale: float = 64.0, m1: float = 1.0, m2: float = 0.5,
                                  m3: float = 0.0, easy_margin: bool = False, ignore_label: int | None = None,
                                  class_weight: Sequence[float] | None = None, name: str | None = None) -> Array:
-    """Cross-entropy of scaled cosines, with a margin for the cosine of the label.
+    """Compute the cross-entropy of scaled cosines, with a margin for the cosine of the label.
 
     Examples
     --------

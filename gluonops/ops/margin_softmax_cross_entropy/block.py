@@ -10,7 +10,7 @@ class MarginSoftmaxCELoss(LabelledLoss, function=_margin_softmax_cross_entropy):
     well.
 
     Inputs:
-        - **sample_weight**: optional; broadcasts against ``pred`` with size 1 at the last axis.
+        - **sample_weight**: optional; it must broadcast against ``pred``, with size 1 at the last axis.
     """
 
     def _losses(self, F, pred, label):

@@ -10,7 +10,7 @@ ROWS = "batch, places..."
 
 
 def streamed_rows(args, blocks: int = MAX_BLOCKS) -> Launch:
-    """The launch of the softmax family, for rows that lie behind each other."""
+    """Return the launch of the softmax family, for rows that lie behind each other."""
     sizes = args.rows, args.classes, 1
     return launched(args.rows, streamed_threads(*sizes), streamed_splits(*sizes, blocks))
 

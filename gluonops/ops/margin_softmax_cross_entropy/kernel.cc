@@ -49,7 +49,7 @@ RowStatistics<A> statistics(const T *cosines, int64_t classes, int64_t class_id,
     return {max, logarithm(sum)};
 }
 
-// The logarithm of the smallest number that is not subnormal, rounded up.
+// Returns the logarithm of the smallest number that is not subnormal, rounded up.
 GLUONOPS_INLINE float least_exponent(float) { return -87.3365f; }
 GLUONOPS_INLINE double least_exponent(double) { return -708.396; }
 

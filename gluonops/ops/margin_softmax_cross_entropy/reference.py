@@ -5,7 +5,7 @@ from ...backends.emitter import Array
 from .._labels.reference import exact, first_class, label_masks, number_of_label, row_weights, without_ignored
 
 LIMIT = 1 - 2.0 ** -20   # beyond it the derivative by the angle is not finite
-MIN_SINE = 2.0 ** -10    # less than the sine at the limit; for float16, which rounds the limit to 1
+MIN_SINE = 2.0 ** -10    # less than the sine at the limit, which float16 rounds to 1
 
 
 def forward(F, attrs, data: Array, label: Array) -> tuple[Array, ...]:
@@ -31,7 +31,7 @@ def forward(F, attrs, data: Array, label: Array) -> tuple[Array, ...]:
 
 
 def margin(F, attrs, cosine: Array) -> tuple[Array, Array]:
-    """The label's cosine with its margin, and its derivative by the cosine."""
+    """Return the label's cosine with its margin, and its derivative by the cosine."""
     if attrs.m1 == 1 and attrs.m2 == 0:
         return cosine - attrs.m3, cosine * 0 + 1
     limited = F.clip(cosine, -LIMIT, LIMIT)
@@ -43,7 +43,7 @@ def margin(F, attrs, cosine: Array) -> tuple[Array, Array]:
 
 
 def _additive(F, attrs, cosine, sine):
-    """ArcFace: cos(angle + m2). Beyond pi it is a line."""
+    """Return ArcFace's cos(angle + m2), which is a line beyond pi."""
     cosine_of_m2, sine_of_m2 = math.cos(attrs.m2), math.sin(attrs.m2)
     value = cosine * cosine_of_m2 - sine * sine_of_m2
     slope = cosine / sine * sine_of_m2 + cosine_of_m2
@@ -51,12 +51,12 @@ def _additive(F, attrs, cosine, sine):
 
 
 def _where(F, condition, value, slope, line):
-    """The value and its slope where the condition holds, else those of a line with the slope 1."""
+    """Return the value and its slope where the condition holds, else those of a line with the slope 1."""
     return F.where(condition, value, line), (slope - 1) * condition + 1
 
 
 def _monotone(F, attrs, cosine, sine):
-    """SphereFace: (-1)^k cos(u) - 2 k from u = k pi to (k + 1) pi."""
+    """Return SphereFace's (-1)^k cos(u) - 2 k, where u is from k pi to (k + 1) pi."""
     half_turns = (F.arccos(cosine) * attrs.m1 + attrs.m2) / math.pi
     k = F.floor(half_turns)
     rest = (half_turns - k) * math.pi
@@ -64,14 +64,14 @@ def _monotone(F, attrs, cosine, sine):
 
 
 def _with_gradient(F, attrs, cosine):
-    """The margin's value, whose derivative by the cosine is the margin's slope."""
+    """Return the margin's value, whose derivative by the cosine is the margin's slope."""
     fixed = F.BlockGrad(cosine)
     value, slope = margin(F, attrs, fixed)
     return value + slope * (cosine - fixed)
 
 
 def _is_label(F, data, labels):
-    """1 at the class of each row's label, 0 elsewhere: float64, in the shape of the data."""
+    """Return 1 at the class of each row's label, and 0 elsewhere, in float64 and the shape of the data."""
     numbers = F.cast(F.zeros_like(data), dtype="int32")   # float16 does not hold every class
     classes = F.BlockGrad(F.contrib.arange_like(numbers, axis=-1))
     return F.broadcast_equal(labels, F.cast(classes, dtype="float64"))

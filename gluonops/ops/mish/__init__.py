@@ -21,7 +21,7 @@ from .contract import OP
 
 
 def mish(data: Array, name: str | None = None) -> Array:
-    """``x tanh(softplus(x))`` of every element.
+    """Compute ``x tanh(softplus(x))`` for every element.
 
     Examples
     --------

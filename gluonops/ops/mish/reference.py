@@ -3,7 +3,7 @@ from ...backends.emitter import Array
 
 
 def tanh_of_softplus(F, data: Array) -> Array:
-    """tanh(ln(1 + exp(x))), which is s (1 + m) / (1 + m^2) with ``s = sigmoid(x)`` and ``m = 1 - s``.
+    """Return tanh(ln(1 + exp(x))), which is s (1 + m) / (1 + m^2) with ``s = sigmoid(x)`` and ``m = 1 - s``.
 
     No step overflows or loses digits, and no gradient of a step does. The sigmoid is oneDNN's: MXNet computes other
     functions of e number by number.

@@ -28,9 +28,9 @@ section 4; the implementations above.
 
 Notes
 -----
-Work, in bytes of the data: on a CPU forward reads 2 and writes 1, and the losses near the last one that is kept are
-read a few times more; backward reads 2 and writes 1. On a GPU forward reads a selection 4 times in float32, from the
-cache where it fits.
+Work: on a CPU forward reads the losses twice and writes the output, and reads the losses near the last one that is kept
+a few times more. Backward reads the head gradient and the output, and writes the gradient. On a GPU forward reads a
+selection 4 times in float32, from the cache if it fits there.
 """
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from .contract import OP
 
 def ohem(data: Array, keep: int | None = None, ratio: float = 0.25, threshold: float | None = None,
          per_sample: bool = False, name: str | None = None) -> Array:
-    """The losses of the hardest examples, and 0 for the others.
+    """Keep the losses of the hardest examples, and set the others to 0.
 
     Examples
     --------

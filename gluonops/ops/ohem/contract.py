@@ -22,12 +22,15 @@ ONE_BLOCK = 8192             # losses of a selection that a block selects from b
 SPLIT = 4096                 # losses that a block takes where a selection has several
 MOST_BLOCKS = 1024
 DIGIT_BITS = 11              # They are a sign, an exponent of float32 and two bits more: a quarter of an octave.
-# A step for each digit of a loss's key, and for the output.
+# There is a step for each digit of a loss's key, and one for the output.
 STEPS = ("DIGIT0", "DIGIT1", "DIGIT2", "DIGIT3", "DIGIT4", "DIGIT5", "KEEP")
 
 
 def forward(args) -> Launch:
-    """A block for each selection, or several. Then each digit is a step, and so is the output."""
+    """Return the launch with a block for each selection, or with several.
+
+    If there are several, each digit of the keys is a step, and so is the output.
+    """
     splits = min(-(-args.length // SPLIT), MOST_BLOCKS // max(1, args.selections))
     if args.length <= ONE_BLOCK or splits < 2:
         return Launch(args.selections)

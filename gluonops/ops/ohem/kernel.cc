@@ -84,7 +84,7 @@ class Selection {
         }
     }
 
-    // The threshold does not count here.
+    // Finds the lowest loss that is kept, without regard to the threshold.
     Lowest find_lowest() const
     {
         std::vector<BlockCounts> counts(static_cast<size_t>(blocks));
@@ -98,7 +98,7 @@ class Selection {
                 of_digit[digit] += of_block.of_digit[digit];
         for (const int64_t of_one : of_digit)
             all += of_one;
-        int64_t number = std::min(all, args.keep.given ? args.keep.value : int64_t(ceil(args.ratio * double(all))));
+        int64_t number = std::min(all, args.keep.has_value ? args.keep.value : int64_t(ceil(args.ratio * double(all))));
         if (number == 0)
             return {~Key(0), args.length};
         int digit = BINS - 1;
@@ -119,7 +119,7 @@ class Selection {
         of_digit[0] -= not_counted;
     }
 
-    // The keys that count and have a digit. Their order does not matter.
+    // Returns the keys that count and have a digit. Their order does not matter.
     std::vector<Key> gather(int digit, int64_t size, const BlockCounts *of_blocks) const
     {
         std::vector<Key> keys(static_cast<size_t>(size));
@@ -135,17 +135,17 @@ class Selection {
         for_each_block([=](const Selection &self, int64_t block, int64_t begin, int64_t end) {
             Key *next = to + first[block];
             self.each_tile(begin, end, [&](Key *keys, int64_t losses) GLUONOPS_LAMBDA {
-                const int64_t found = leave(keys, losses, [=](Key key) GLUONOPS_LAMBDA {
+                const int64_t wanted = leave(keys, losses, [=](Key key) GLUONOPS_LAMBDA {
                     return key - least <= most - least;   // from `least` to `most`, in one comparison
                 });
-                memcpy(next, keys, size_t(found) * sizeof(Key));
-                next += found;
+                memcpy(next, keys, size_t(wanted) * sizeof(Key));
+                next += wanted;
             });
         });
         return keys;
     }
 
-    // Leaves the keys that are wanted. Returns how many.
+    // Leaves the keys that are wanted in the array, and returns how many there are.
     template <typename IsWanted>
     GLUONOPS_INLINE static int64_t leave(Key *keys, int64_t size, const IsWanted &is_wanted)
     {
@@ -158,7 +158,7 @@ class Selection {
         return left;
     }
 
-    // The `number`-th largest of the keys that have the digit of the lowest one.
+    // Returns the `number`-th largest of the keys that have the digit of the lowest one.
     Lowest lowest_of(std::vector<Key> keys, int64_t number) const
     {
         int64_t size = int64_t(keys.size());
@@ -174,7 +174,7 @@ class Selection {
         return {keys[0], number == size ? args.length : end_of(keys[0], number)};
     }
 
-    // Where the first `number` losses with a key end.
+    // Returns where the first `number` losses with a key end.
     int64_t end_of(Key equal, int64_t number) const
     {
         int64_t end = 0;

@@ -5,13 +5,13 @@
 // per element.
 #include "../_order/keys.inl"
 
-enum { OWN = 16 };   // A thread holds so many losses.
+enum { OWN = 16 };   // the losses that a thread holds
 
 // The lowest loss that is kept, as far as its digits are known, and how many are kept of those that have these digits.
-// Where all of them are, no other digit has to be found.
+// If all of them are kept, `is_certain` is true, and no other digit has to be determined.
 struct Lowest {
     unsigned long long key;
-    int64_t left, is_found;
+    int64_t left, is_certain;
 };
 
 // A selection, and the split of it that a block has. The threads hold OWN losses each, which are all that a short split
@@ -36,7 +36,7 @@ struct Selection {
         end = minimum(start + split_length, args.length);
     }
 
-    // The lowest bit of a digit. The first digit has fewer bits than the others.
+    // Returns the lowest bit of a digit. The first digit has fewer bits than the others.
     __device__ static int shift_of(int digit_index) { return (DIGITS - 1 - digit_index) * DIGIT_BITS; }
 
     // Holds losses first + threadIdx.x, first + threadIdx.x + THREADS, ... Those behind the end do not count.
@@ -73,11 +73,12 @@ struct Selection {
         __syncthreads();   // the losses are counted
     }
 
-    // The lowest loss with one digit more, from the counts of the losses by it. The first thread has the highest bins.
+    // Returns the lowest loss with one digit more, from the counts of the losses by it. The first thread has the
+    // highest bins.
     template <typename N>
     __device__ Lowest with_digit(const Lowest &lowest, int digit_index, const N *bins) const
     {
-        __shared__ Lowest found;
+        __shared__ Lowest next_lowest;
         enum { OWN_BINS = BINS / THREADS, TOGETHER = Pack<N>::SIZE };
         const int top = BINS - 1 - threadIdx.x * OWN_BINS;
         N own = 0, all_counts;
@@ -90,26 +91,26 @@ struct Selection {
         }
         int64_t before = sum_before<WARPS>(own, all_counts);
         const int64_t all = all_counts;
-        const int64_t kept_of_all = args.keep.given ? args.keep.value : int64_t(ceil(args.ratio * double(all)));
+        const int64_t kept_of_all = args.keep.has_value ? args.keep.value : int64_t(ceil(args.ratio * double(all)));
         const int64_t kept = digit_index == 0 ? kept_of_all : lowest.left;
         if (threadIdx.x == 0 && (kept == 0 || kept >= all)) {
-            found.key = kept == 0 ? ~0ull : 1;
-            found.is_found = true;
+            next_lowest.key = kept == 0 ? ~0ull : 1;
+            next_lowest.is_certain = true;
         }
         if (before < kept && kept <= before + own && kept < all) {
             int bin = top;
             for (; before + bins[bin] < kept; --bin)
                 before += bins[bin];
-            found.key = lowest.key | static_cast<unsigned long long>(bin) << shift_of(digit_index);
-            found.left = kept - before;
-            found.is_found = found.left == int64_t(bins[bin]);
+            next_lowest.key = lowest.key | static_cast<unsigned long long>(bin) << shift_of(digit_index);
+            next_lowest.left = kept - before;
+            next_lowest.is_certain = next_lowest.left == int64_t(bins[bin]);
         }
         __syncthreads();   // the digit is found
-        return found;
+        return next_lowest;
     }
 
-    // The counts of the losses of all blocks by a digit. Each step has counts to add to, those of the step before to
-    // read, and those of the next one to clear.
+    // Returns the counts of the losses of all blocks by a digit. Each step has counts to add to, those of the step
+    // before to read, and those of the next one to clear.
     __device__ unsigned long long *bins_of(int digit_index) const
     {
         return args.bins + (number * BINS_IN_TURN + digit_index % BINS_IN_TURN) * BINS;
@@ -121,14 +122,15 @@ struct Selection {
             bins_of(digit_index)[bin] = 0;
     }
 
-    // The lowest loss, as far as the steps before have counted. Every block finds it; one leaves it for the next step.
+    // Returns the lowest loss, as far as the steps before have counted. Every block finds it; one leaves it for the
+    // next step.
     __device__ Lowest find_lowest(int digit_index) const
     {
         Lowest *const steps = args.lowest + 2 * number;
         Lowest lowest = {0, 0, false};
         if (digit_index > 0)
             lowest = steps[(digit_index - 1) % 2];
-        if (digit_index > 0 && !lowest.is_found)
+        if (digit_index > 0 && !lowest.is_certain)
             lowest = with_digit(lowest, digit_index - 1, bins_of(digit_index - 1));
         if (blockIdx.y == 0 && threadIdx.x == 0)
             steps[digit_index % 2] = lowest;
@@ -150,38 +152,39 @@ struct Selection {
 
     __device__ unsigned *split_bins(int64_t i) const { return args.split_bins + (number * gridDim.y + i) * BINS; }
 
-    // What a block keeps of the losses that are equal to the lowest one: what the splits before it leave.
+    // Returns how many of the losses that are equal to the lowest one a block keeps: those that the splits before it
+    // leave.
     __device__ Lowest lowest_of_split(Lowest lowest) const
     {
-        if (lowest.is_found)
+        if (lowest.is_certain)
             return lowest;
         const int digit = int(lowest.key % BINS);
         int64_t before = 0;
         for (int other = threadIdx.x; other < blockIdx.y; other += THREADS)
             before += split_bins(other)[digit];
         lowest.left -= reduce_block(before, Sum());
-        lowest.is_found = lowest.left >= split_bins(blockIdx.y)[digit];
+        lowest.is_certain = lowest.left >= split_bins(blockIdx.y)[digit];
         return lowest;
     }
 
-    // The end of those losses of the split that are equal to the lowest one and kept.
+    // Returns the end of those losses of the split that are equal to the lowest one and kept.
     __device__ int64_t end_of_equal(const Lowest &lowest) const
     {
-        __shared__ int64_t found;
+        __shared__ int64_t equal_end;
         int64_t left = lowest.left;
         if (threadIdx.x == 0)
-            found = start;
+            equal_end = start;
         for (int64_t first = start; first < end && left > 0; first += THREADS) {
             const int64_t i = first + threadIdx.x;
             const bool is_equal = i < end && key_of(load(data, i)) == Key(lowest.key);
             int equal;
             __syncthreads();   // the sums of the losses before are read
             if (sum_before<WARPS>(int(is_equal), equal) == left - 1 && is_equal)
-                found = i + 1;
+                equal_end = i + 1;
             left -= equal;
         }
         __syncthreads();   // the end is found
-        return found;
+        return equal_end;
     }
 
     // Writes the split.
@@ -189,7 +192,7 @@ struct Selection {
     {
         const Key above = least_key_above<A>(args.threshold), least = Key(lowest.key);
         const Key exceeding = above <= least ? above : least + 1;   // all losses from this key on are kept
-        const int64_t equal_end = lowest.is_found ? end : end_of_equal(lowest);
+        const int64_t equal_end = lowest.is_certain ? end : end_of_equal(lowest);
         for (int64_t first = start; first < end; first += OWN * THREADS) {
             hold_losses(first);
 #pragma unroll
@@ -213,7 +216,7 @@ __device__ void forward(const OhemArgs<T> &args)
         Selection<T> selection(args, number);
         if (gridDim.y == 1) {
             Lowest lowest = {0, 0, false};
-            for (int digit_index = 0; digit_index < Selection<T>::DIGITS && !lowest.is_found; ++digit_index) {
+            for (int digit_index = 0; digit_index < Selection<T>::DIGITS && !lowest.is_certain; ++digit_index) {
                 selection.count_digits(bins, lowest, digit_index);
                 lowest = selection.with_digit(lowest, digit_index, bins);
             }
@@ -226,7 +229,7 @@ __device__ void forward(const OhemArgs<T> &args)
         selection.clear_bins(digit_index + 1);
         if (args.step == args.KEEP)
             selection.keep_losses(selection.lowest_of_split(lowest));
-        else if (!lowest.is_found)
+        else if (!lowest.is_certain)
             selection.add_digits(bins, lowest, digit_index);
     }
 }

@@ -6,7 +6,7 @@ from .._region.contract import ANCHOR_COUNT, ANCHORS, CHANNELS, CLASSES, MAP, SO
 
 
 def predictions(args) -> Launch:
-    """A thread per prediction."""
+    """Return the launch with a thread for each prediction."""
     return Launch(math.ceil(args.batch * args.anchor_count * args.height * args.width / THREADS))
 
 

@@ -125,13 +125,13 @@ void backward(const RegionDecodeArgs<T> &args)
     typedef typename Simd<T>::Vector V;
     const MapSizes sizes = map_sizes(args);
     const int64_t cells = sizes.cells(), stride = sizes.channels * cells;
-    const T *data = args.data, *grads_out = args.output_grad;
+    const T *data = args.data, *output_grad = args.output_grad;
     T *result = args.data_grad;
     const bool boxes = args.layout == RegionDecodeLayout::Boxes, softmax = args.softmax;
-    const ChannelAccess<T> output_grad(sizes, boxes);
+    const ChannelAccess<T> channels_of_grad(sizes, boxes);
     parallel_anchors<T>(sizes, [=](int64_t anchor, A anchor_w, A anchor_h, int64_t cell, auto mask) GLUONOPS_LAMBDA {
         const T *from = data + anchor * stride + cell, *logits = from + 5 * cells;
-        const T *grad_out = grads_out + anchor * stride;
+        const T *grad_out = output_grad + anchor * stride;
         T *grad = result + anchor * stride + cell;
         const A scale_x = boxes ? A(1) / A(sizes.width) : A(1), scale_y = boxes ? A(1) / A(sizes.height) : A(1);
         const A scale[] = {scale_x, scale_y, anchor_w, anchor_h, A(1)};
@@ -145,14 +145,14 @@ void backward(const RegionDecodeArgs<T> &args)
                 const V activated = sigmoid(raw);
                 slope = activated * (1 - activated) * scale[c];
             }
-            store(grad + c * cells, output_grad.read(grad_out, c, cell, mask) * slope, mask);
+            store(grad + c * cells, channels_of_grad.read(grad_out, c, cell, mask) * slope, mask);
         }
 
         T *class_grad = grad + 5 * cells;
         if (!softmax) {
             for (int64_t k = 0; k < sizes.classes; ++k) {
                 const V p = sigmoid(load(logits + k * cells, mask));
-                store(class_grad + k * cells, output_grad.read(grad_out, 5 + k, cell, mask) * p * (1 - p), mask);
+                store(class_grad + k * cells, channels_of_grad.read(grad_out, 5 + k, cell, mask) * p * (1 - p), mask);
             }
             return;
         }
@@ -161,11 +161,11 @@ void backward(const RegionDecodeArgs<T> &args)
         V dot = broadcast(A(0));   // the product of the head gradient and the probabilities
         for (int64_t k = 0; k < sizes.classes; ++k) {
             const V p = exponential(load(logits + k * cells, mask) - total.max) * inverse_sum;
-            dot += p * output_grad.read(grad_out, 5 + k, cell, mask);
+            dot += p * channels_of_grad.read(grad_out, 5 + k, cell, mask);
         }
         for (int64_t k = 0; k < sizes.classes; ++k) {
             const V p = exponential(load(logits + k * cells, mask) - total.max) * inverse_sum;
-            store(class_grad + k * cells, p * (output_grad.read(grad_out, 5 + k, cell, mask) - dot), mask);
+            store(class_grad + k * cells, p * (channels_of_grad.read(grad_out, 5 + k, cell, mask) - dot), mask);
         }
     });
 }

@@ -9,7 +9,7 @@ struct Tile {
     enum { CHANNELS = 128 / sizeof(A) };
     A numbers[WARP][CHANNELS + 1];   // one more, so that lanes that take the same channel use different banks
 
-    // The tile of this warp.
+    // Returns the tile of this warp.
     __device__ static Tile &own()
     {
         __shared__ Tile tiles[WARPS];
@@ -85,7 +85,7 @@ struct Prediction {
         numbers[3] = exponential(numbers[3]) * prior_h;
     }
 
-    // The derivative of the c-th of these by its number of the map.
+    // Returns the derivative of the c-th of these by its number of the map.
     __device__ A box_slope(int c) const
     {
         const A x = number(c);

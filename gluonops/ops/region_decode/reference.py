@@ -24,14 +24,16 @@ def forward(F, attrs, data: Array) -> Array:
 
 
 def _class_probabilities(F, attrs, maps):
-    """The class probabilities, (batch, anchors, classes, height, width)."""
+    """Return the class probabilities, (batch, anchors, classes, height, width)."""
     logits = class_channels(F, attrs, maps)
     return probabilities(F, logits, 2) if attrs.softmax else F.sigmoid(logits)
 
 
 def _scaled_exponential(F, logarithm, size):
-    """``exp(logarithm) * size`` as ``root * size * root``. In float16 the product may fit while the exponential does
-    not."""
+    """Return ``exp(logarithm) * size``, computed as ``root * size * root``.
+
+    In float16 the product may fit while the exponential does not.
+    """
     root = F.exp(logarithm / 2)
     return F.broadcast_mul(root, size) * root
 
@@ -67,7 +69,7 @@ def _scale_box_gradients(nd, attrs, maps, grads):
 
 
 def _class_gradient(nd, attrs, p, grad_out):
-    """The gradient of the class channels, from the probabilities ``p`` and their head gradient."""
+    """Return the gradient of the class channels, from the probabilities ``p`` and their head gradient."""
     if attrs.softmax:
         dot = nd.sum(grad_out * p, axis=2, keepdims=True)
         return p * nd.broadcast_sub(grad_out, dot)

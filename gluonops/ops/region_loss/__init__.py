@@ -64,7 +64,7 @@ centred at x = 0 is a box (in Darknet it ends the list).
 Without ``softmax``, if two ground truths match the same prediction, the classes of both count. (Darknet starts again if
 the error of class 0 was exactly 0 in between. This operator does the same.)
 
-Work: forward reads the map, with the classes only at ground truths, and writes the gradient, which has the size of the
+Work: forward reads the map, but the classes only at ground truths, and writes the gradient, which has the size of the
 map. Backward reads and writes the gradient once.
 """
 from __future__ import annotations
@@ -74,7 +74,7 @@ from collections.abc import Sequence
 import mxnet as mx
 
 from ...backends.emitter import Array, call
-from .._region.boxes import with_rows
+from .._region.truths import with_rows
 from .contract import OP
 
 
@@ -83,7 +83,7 @@ def region_loss(data: Array, truth: Array, seen: Array | None = None, *, anchors
                 class_scale: float = 1.0, thresh: float = 0.6, rescore: bool = True, bias_match: bool = True,
                 softmax: bool = True, warmup_images: int = 12800, box_loss: str = "mse", parts: bool = False,
                 name: str | None = None) -> Array | tuple:
-    """The loss of YOLOv2's region layer, per image.
+    """Compute the loss of YOLOv2's region layer for each image.
 
     Examples
     --------

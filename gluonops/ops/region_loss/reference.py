@@ -23,7 +23,7 @@ def forward(F, attrs, data: Array, truth: Array, seen: Array) -> tuple[Array, ..
     last = boxes.last_truths(F, truths, matches)
     targets, weight = _box_targets(F, attrs, options, head, last, matches, seen)
     errors = [value - target for value, target in zip(predicted, targets)]
-    deltas = [weight * error for error in errors]                                          # minus Darknet's
+    deltas = [weight * error for error in errors]                                          # minus Darknet's delta
     coordinates = sum(delta * error for delta, error in zip(deltas, errors)) / 2
     if attrs.box_loss == "giou":
         giou, derivatives = _giou(F, attrs, head, last, matches)
@@ -49,7 +49,7 @@ def forward(F, attrs, data: Array, truth: Array, seen: Array) -> tuple[Array, ..
 
 
 def _box_targets(F, attrs, options, head, last, matches, seen):
-    """The targets of x, y, w and h, and the weight of their errors, (B, A, 1, H, W) each."""
+    """Return the targets of x, y, w and h, and the weight of their errors, (B, A, 1, H, W) each."""
     zero = F.zeros_like(matches.has_cell)
     targets = [yolo.by_anchor(F, target) for target in boxes.number_targets(F, options, head, last)]
     weight = yolo.by_anchor(F, attrs.coord_scale * (2 - last.w * last.h))
@@ -61,7 +61,7 @@ def _box_targets(F, attrs, options, head, last, matches, seen):
 
 
 def _giou(F, attrs, head, last, matches):
-    """The loss of the matched boxes, (B, A, 1, H, W), and its derivatives with respect to x, y, w and h."""
+    """Return the loss of the matched boxes, (B, A, 1, H, W), and its derivatives with respect to x, y, w and h."""
     giou = GiouLoss(BoxPair(F, sides(head.box, "center"), boxes.not_empty(F, last), eps=0))
     by_x, by_y, by_w, by_h = giou.gradient()
     _, _, w, h = head.box
@@ -72,7 +72,7 @@ def _giou(F, attrs, head, last, matches):
 
 
 def _objectness_target(F, attrs, head, matches):
-    """The target of the objectness and the weight of its error, (B, A, 1, H, W)."""
+    """Return the target of the objectness and the weight of its error, (B, A, 1, H, W)."""
     zero = F.zeros_like(head.objectness)
     target = matches.has_cell
     if attrs.rescore:
@@ -82,7 +82,7 @@ def _objectness_target(F, attrs, head, matches):
 
 
 def _class_targets(F, attrs, head, truths, last, matches):
-    """Which classes are targets of each prediction, (B, A, K, H, W).
+    """Return which classes are targets of each prediction, (B, A, K, H, W).
 
     With a softmax it is that of the last ground truth. With sigmoids the ground truths of a prediction add up their
     classes. Darknet clears them if the error of class 0 is exactly 0, which happens if the sigmoid is equal to the
@@ -104,7 +104,7 @@ def _class_targets(F, attrs, head, truths, last, matches):
 
 
 def _class_nll(F, attrs, options, head, targets):
-    """The terms of the cross-entropy of the classes, (B, A, K, H, W)."""
+    """Return the terms of the cross-entropy of the classes, (B, A, K, H, W)."""
     if not attrs.softmax:
         return yolo.entropy(F, options, head.logits, targets)
     _, logits, log_sum = statistics(F, head.logits, 2)

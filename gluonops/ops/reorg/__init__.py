@@ -29,8 +29,8 @@ f6afaabc, recorded in ``tests/golden/reorg.npz``. Darknet's ``flatten`` and ``ex
 
 Notes
 -----
-Work: forward and backward each read and write every element once. ``grad_req="add"`` reads every element once more.
-This is 2 or 3 times the tensor's bytes.
+Work: forward and backward each read and write every element once, which is 2 times the bytes of the tensor.
+``grad_req="add"`` also reads the old gradient, which makes it 3 times.
 """
 from __future__ import annotations
 

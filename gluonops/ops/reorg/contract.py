@@ -41,7 +41,7 @@ OP = Op(
         "planes": "channels // (stride * stride) if is_small else channels",
         "images": "batch * planes if mode == 'CRD' else batch",
         "lines": "(1 if mode == 'CRD' else planes) * (height if is_small else height // stride)",
-        "cells": "width if is_small else width // stride",   # a line's
+        "cells": "width if is_small else width // stride",   # the cells of a line
     },
     accumulate_fp32=False,
 )

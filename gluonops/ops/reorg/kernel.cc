@@ -71,7 +71,7 @@ void move(const Cells &cells, const T *from, T *to)
     });
 }
 
-// Small strides have vectors.
+// Calls the code for the stride. Small strides have vectors.
 template <bool SHRINK, typename T>
 void move_elements(const Cells &cells, const T *from, T *to)
 {
@@ -90,7 +90,7 @@ template <> struct Word<1> { typedef uint8_t Type; };
 template <> struct Word<2> { typedef uint16_t Type; };
 template <> struct Word<4> { typedef uint32_t Type; };
 
-// `shrinks`: from the large image to the small one, else back.
+// Moves the elements from the large image to the small one if `shrinks`, and otherwise back.
 template <typename T>
 void permute(const ReorgArgs<T> &args, bool shrinks, const T *from, T *to)
 {
@@ -110,7 +110,7 @@ void forward(const ReorgArgs<T> &args)
     permute(args, !args.reverse, args.data, args.output);
 }
 
-// The transposed permutation.
+// Backward is the transposed permutation.
 template <typename T>
 void backward(const ReorgArgs<T> &args)
 {

@@ -9,7 +9,7 @@
 // Bytes moved: every element is read once and written once. Stride 2 moves 16 bytes of the large image at a time. Other
 // strides, and tensors that are unaligned, move the `stride` elements of a cell's row.
 
-// Where column `x` of a row of the large image starts in the other tensor: its element with dx 0.
+// Returns where column `x` of a row of the large image starts in the other tensor: its element with dx 0.
 template <typename T>
 __device__ int64_t small_index(const ReorgArgs<T> &args, int64_t stride, int64_t row, int64_t x)
 {
@@ -60,7 +60,7 @@ __device__ void move_elements(const ReorgArgs<T> &args, const T *__restrict__ fr
     }
 }
 
-// Moves everything: to the tensor with the small image if SHRINK, else back.
+// Moves all elements to the tensor with the small image if SHRINK, and otherwise back.
 template <bool SHRINK, typename T>
 __device__ void permute(const ReorgArgs<T> &args, const T *from, T *to, int request)
 {
@@ -81,7 +81,7 @@ __device__ void forward(const ReorgArgs<T> &args)
         permute<true>(args, args.data, args.output, args.output_request);
 }
 
-// The transposed permutation.
+// Backward is the transposed permutation.
 template <typename T>
 __device__ void backward(const ReorgArgs<T> &args)
 {

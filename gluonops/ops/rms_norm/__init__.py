@@ -30,8 +30,9 @@ r^3`` instead, which has all its digits. MXNet's derivative in builtin graphs co
 
 Where float16 is not computed in float32, squares of numbers above 256 overflow.
 
-Work, in bytes of the data: forward moves 2 (read, write) and backward 3, if a row fits into the cache. The input and a
-number for each row stay in memory for backward. The gradient of the scale has the same bits for any number of threads.
+Work: forward reads the data and writes the output. Backward reads the data and the head gradient, and writes the
+gradient. These are 2 and 3 times the bytes of the data, if a row fits into the cache. The input and a number for each
+row stay in memory for backward. The gradient of the scale has the same bits for any number of threads.
 """
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ from .contract import OP
 
 
 def rms_norm(data: Array, scale: Array, axis: int = -1, eps: float = 1e-6, name: str | None = None) -> Array:
-    """Rows divided by the root of the mean of their squares, and scaled.
+    """Divide each row by the root of the mean of its squares, and scale it.
 
     Examples
     --------

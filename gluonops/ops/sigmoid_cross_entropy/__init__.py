@@ -34,7 +34,7 @@ from .contract import OP
 def sigmoid_cross_entropy(data: Array, label: Array, axis: int = -1,
                           pos_weight: float | Sequence[float] | None = None, ignore_label: int | None = None,
                           name: str | None = None) -> Array:
-    """Binary cross-entropy of every element with its label.
+    """Compute the binary cross-entropy of every element with its label.
 
     Examples
     --------

@@ -35,7 +35,7 @@ from .contract import OP
 
 def sigmoid_focal_loss(data: Array, label: Array, alpha: float = 0.25, gamma: float = 2.0,
                        ignore_label: int | None = None, name: str | None = None) -> Array:
-    """Focal loss of every element with its label.
+    """Compute the focal loss of every element with its label.
 
     Examples
     --------

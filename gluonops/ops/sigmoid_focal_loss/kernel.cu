@@ -17,7 +17,7 @@ template <typename A>
 struct Exponent {
     A gamma;
 
-    // The result is at least a number whose logarithm is finite, and whose power is as good as 0.
+    // Returns x, but at least a number whose logarithm is finite, and whose power is as good as 0.
     __device__ static A positive(A x) { return Max()(x, A(1e-37)); }
 
     __device__ A of(A error) const { return exponential(gamma * logarithm(positive(error))); }

@@ -16,7 +16,7 @@ def forward(F, attrs, data: Array, label: Array) -> Array:
 
 
 def _weighted(attrs, values, label):
-    """The values times alpha for positives, and 1 - alpha for negatives."""
+    """Return the values times alpha for positives, and 1 - alpha for negatives."""
     if attrs.alpha < 0:
         return values
     return values * (label * attrs.alpha + (1 - label) * (1 - attrs.alpha))

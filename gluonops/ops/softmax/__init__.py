@@ -21,10 +21,10 @@ computed in float32, the result is divided by its own sum: MXNet's softmax sums 
 two at 4,096 equal classes.
 
 Work: forward reads and writes every element once, and computes the maximum and the sum in one pass. Backward reads two
-tensors and writes one. This is 2 and 3 times the tensor's bytes. On a GPU
-the threads hold up to 8,192 classes of a row in registers, of float64 4,096, and read the others again. A thread or
-four hold 32 classes each of a row along an axis that is not the last, where there are 16,384 rows or more. Several
-blocks share a row of more than 8,192 classes if there are fewer than 256 rows; then all of it is read again.
+tensors and writes one. These are 2 and 3 times the bytes of the tensor. On a GPU the threads hold up to 8,192 classes
+of a row in registers, or 4,096 in float64, and read the other classes again. Along an axis that is not the last one,
+where there are 16,384 rows or more, one to four threads hold a row, with 32 classes each. Several blocks share a row of
+more than 8,192 classes if there are fewer than 256 rows. Then all of the row is read again.
 """
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from .contract import OP
 
 
 def softmax(data: Array, axis: int = -1, temperature: float = 1.0, name: str | None = None) -> Array:
-    """Probabilities along an axis.
+    """Compute probabilities along an axis.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 // softmax: a row's exponentials over their sum; see softmax.cuh. Backward: see class_loss.cuh.
 #include "../_softmax/class_loss.cuh"
 
-// The factor of (x - max). It is finite, so that 0 stays 0 whatever the temperature, and above 0, so that -infinity
-// stays what it is.
+// Returns the factor of (x - max). It is finite, so that 0 stays 0 whatever the temperature, and above 0, so that
+// -infinity stays what it is.
 template <typename A>
 __device__ A inverse_temperature(double temperature)
 {

@@ -31,10 +31,10 @@ The output is finite for logits up to 1e4 and beyond. Where float16 is not compu
 at most. Forward keeps two numbers per row for backward (the maximum and the logarithm of the sum), as hidden outputs of
 the node.
 
-Work: forward reads the logits once, for any number of classes, and writes three numbers per row. Backward reads and
-writes them once. Dense labels are also read: once in forward and twice in backward. Their gradient is written. On a
-GPU, several blocks share a row if there are few rows and they are longer than 8,192. The row is still read once; in the
-backward pass of dense labels twice.
+Work: forward reads the logits once, for any number of classes, and writes three numbers per row. Backward reads the
+logits once and writes their gradient. Dense labels are also read, once in forward and twice in backward, and their
+gradient is written. On a GPU, several blocks share a row if there are few rows and they are longer than 8,192. The row
+is still read once, except in the backward pass of dense labels, which reads it twice.
 """
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from .contract import OP
 def softmax_cross_entropy(data: Array, label: Array, axis: int = -1, ignore_label: int | None = None,
                           smoothing: float = 0.0, sparse_label: bool = True,
                           class_weight: Sequence[float] | None = None, name: str | None = None) -> Array:
-    """Cross-entropy of every row with its label.
+    """Compute the cross-entropy of every row with its label.
 
     Examples
     --------

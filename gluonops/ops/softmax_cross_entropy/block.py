@@ -62,13 +62,13 @@ class SoftmaxCELoss(LabelledLoss, function=_softmax_cross_entropy):
         if not self._weighted_mean:
             return F.mean(loss, axis=self._batch_axis, exclude=True)
         weights = F.reshape_like(self._row_weights(F, pred, label), F.BlockGrad(loss))
-        # The mean weight of a row; 1 where no row counts, and the loss is 0.
+        # This is the mean weight of a row, or 1 where no row counts and the loss is 0.
         mean_weight = F.mean(weights)
         mean_weight = F.where(mean_weight > 0, mean_weight, F.ones_like(mean_weight))
         return F.broadcast_div(F.mean(loss, axis=self._batch_axis, exclude=True), mean_weight)
 
     def _row_weights(self, F, pred, label):
-        """The weight of each label's class, and 0 for an ignored one; without a gradient."""
+        """Return the weight of each label's class, and 0 for an ignored one; without a gradient."""
         pred, label = F.BlockGrad(pred), F.BlockGrad(label)
         label = F.reshape_like(label, F.slice_axis(pred, axis=self._axis, begin=0, end=1))
         weights = number_of_label(F, pred, self._options["class_weight"] or (1.0,), self._axis, label)

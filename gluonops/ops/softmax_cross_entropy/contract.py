@@ -49,7 +49,7 @@ OP = Op(
         backward_bounds="THREADS, MinBlocks<T, L>::BACKWARD",
     ),
     counts={"class_weight": "classes"},
-    constants={"TARGET_NUMBERS": 4},   # A TargetSums has so many.
+    constants={"TARGET_NUMBERS": 4},   # the numbers of a TargetSums
     derived={"label_weight": "1 - smoothing", "uniform": "smoothing / classes"},
     avx512=("float32", "float16"),
 )

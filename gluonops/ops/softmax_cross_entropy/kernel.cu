@@ -27,7 +27,7 @@ __device__ const T *dense_label(const SoftmaxCrossEntropyArgs<T, L> &args)
     return is_dense(args) ? reinterpret_cast<const T *>(args.label) : 0;
 }
 
-// The class 0 of a row with dense labels counts for nothing.
+// Returns the class of a row's label. With dense labels it is 0, which counts for nothing.
 template <typename T, typename L>
 __device__ int64_t class_or_none(const SoftmaxCrossEntropyArgs<T, L> &args, int64_t row)
 {
@@ -196,7 +196,7 @@ struct WeightedGradient : ClassPass<SoftmaxCrossEntropyArgs<T, L>> {
     }
 };
 
-// The logits and dense labels, and their gradients.
+// Returns the logits and dense labels, and their gradients.
 template <typename T, typename L>
 __device__ ClassRows<T, 2, 2> logit_and_label_rows(const SoftmaxCrossEntropyArgs<T, L> &args)
 {

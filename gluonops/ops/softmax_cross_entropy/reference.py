@@ -34,7 +34,7 @@ def _sparse_forward(F, attrs, data, label):
 
 
 def _uniform_loss(F, logits, log_sum, weights, axis):
-    """The mean over the classes of their weighted nll."""
+    """Return the mean over the classes of their weighted nll."""
     if weights is None:
         return log_sum - F.mean(logits * SUM_SCALE, axis=axis, keepdims=True) / SUM_SCALE
     return F.mean(F.broadcast_sub(log_sum, logits) * weights * SUM_SCALE, axis=axis, keepdims=True) / SUM_SCALE

@@ -24,7 +24,8 @@ logits up to 1e4 and beyond, whether p is near 0 or near 1. A logit of -infinity
 and the gradient that of the cross-entropy. Forward keeps two numbers per row for backward, as hidden outputs of the
 node, and no probabilities.
 
-Work: forward reads the logits once, and writes three numbers per row. Backward reads and writes them once.
+Work: forward reads the logits once, and writes three numbers per row. Backward reads the logits once and writes their
+gradient.
 """
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ from .contract import OP
 def softmax_focal_loss(data: Array, label: Array, axis: int = -1, gamma: float = 2.0,
                        alpha: float | Sequence[float] | None = None, ignore_label: int | None = None,
                        name: str | None = None) -> Array:
-    """Focal loss of every row with its label.
+    """Compute the focal loss of every row with its label.
 
     Examples
     --------

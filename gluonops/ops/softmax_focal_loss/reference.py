@@ -47,7 +47,7 @@ def backward(nd, attrs, shapes, output_grad, data, label, max, log_sum) -> dict:
 
 
 def _slope(nd, gamma, nll):
-    """The derivative of (1 - p)^gamma * nll by the nll. Near 0 the error 1 - p is the nll."""
+    """Return the derivative of (1 - p)^gamma * nll by the nll. Near 0 the error 1 - p is the nll."""
     p, error, zero = nd.exp(-nll), -nd.expm1(-nll), nd.zeros_like(nll)
     ratio = nd.where(error == 0, zero + 1, nd.where(p == 0, zero, nll / error))
     return error ** gamma * (1 + gamma * p * ratio)

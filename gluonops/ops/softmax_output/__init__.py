@@ -26,8 +26,9 @@ Apache MXNet 1.9.1 ``src/operator/softmax_output-inl.h``.
 
 Notes
 -----
-Work: forward moves 2 times the tensor's bytes, with the exceptions of softmax. Backward moves 2 times the bytes, and
-the labels. With ``valid`` and an ``ignore_label``, the labels are counted first, in a separate launch.
+Work: forward reads and writes every element once, with the exceptions that the notes of softmax name. Backward reads
+the output and the labels, and writes the gradient. With ``valid`` and an ``ignore_label``, the labels are counted
+first, in a separate launch.
 """
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ from .contract import OP
 
 def softmax_output(data: Array, label: Array | None = None, axis: int = -1, ignore_label: int | None = None,
                    normalization: str = "null", grad_scale: float = 1.0, name: str | None = None) -> Array:
-    """Softmax with the gradient of the cross-entropy with ``label``, for Module.
+    """Compute a softmax whose gradient is that of the cross-entropy with ``label``, for Module.
 
     For a Symbol the default of ``label`` is the variable ``<name>_label``.
 

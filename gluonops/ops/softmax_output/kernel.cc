@@ -5,12 +5,12 @@
 namespace gluonops::GLUONOPS_ISA {
 namespace {
 
-// The number of labels that are not ignored.
+// Returns the number of labels that are not ignored.
 template <typename T>
 int64_t count_valid(const SoftmaxOutputArgs<T> &args)
 {
     const int64_t rows = class_rows(args).rows();
-    if (!args.ignore_label.given)
+    if (!args.ignore_label.has_value)
         return rows;
     int64_t count = 0, *total = &count;
     const Labels labels = labels_of(args);
@@ -23,7 +23,7 @@ int64_t count_valid(const SoftmaxOutputArgs<T> &args)
     return count;
 }
 
-// The number that divides the gradient, unless it is 0.
+// Returns the number that divides the gradient, unless it is 0.
 template <typename T>
 int64_t divisor(const SoftmaxOutputArgs<T> &args)
 {

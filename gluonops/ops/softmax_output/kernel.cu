@@ -21,7 +21,7 @@ __device__ void count_valid(const SoftmaxOutputArgs<T, L> &args)
     }
 }
 
-// The number that divides the gradient, unless it is 0.
+// Returns the number that divides the gradient, unless it is 0.
 template <typename T, typename L>
 __device__ double divisor(const SoftmaxOutputArgs<T, L> &args)
 {
@@ -29,7 +29,7 @@ __device__ double divisor(const SoftmaxOutputArgs<T, L> &args)
         return 1;
     if (args.normalization == SoftmaxOutputNormalization::Batch)
         return double(args.samples);
-    if (!args.ignore_label.given)
+    if (!args.ignore_label.has_value)
         return double(args.batch * args.inner);
     double count = 0;
     for (int part = thread_number(); part < LABEL_COUNTS; part += blockDim.x * blockDim.y)

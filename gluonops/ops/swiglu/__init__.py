@@ -19,8 +19,9 @@ Notes
 -----
 At minus infinity ``a sigmoid(a)`` is NaN, as in PyTorch; the gradient at an infinity is not defined.
 
-Work, in bytes of the data: forward moves 1.5 (read both halves, write one) and backward 2.5. Only the input stays in
-memory for backward. MXNet's composition of a split, a sigmoid and two products keeps five tensors.
+Work: forward reads both halves of the data and writes an output of the size of one, which is 1.5 times the bytes of the
+data. Backward moves 2.5 times the bytes. Only the input stays in memory for backward. MXNet's composition of a split, a
+sigmoid and two products keeps five tensors.
 """
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ from .contract import OP
 
 
 def swiglu(data: Array, axis: int = -1, name: str | None = None) -> Array:
-    """Swish of the first half along an axis, times the second half.
+    """Compute the swish of the first half along an axis, times the second half.
 
     Examples
     --------

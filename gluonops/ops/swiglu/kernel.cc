@@ -26,7 +26,7 @@ void for_each_span(const SwigluArgs<T> &args, int64_t bytes_per_element, const B
     });
 }
 
-// Whether streaming stores pay: the result is large, and written in long spans.
+// Returns whether streaming stores pay: the result is large, and written in long spans.
 template <typename T>
 bool streams_halves(const SwigluArgs<T> &args, int64_t halves)
 {

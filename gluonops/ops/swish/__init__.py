@@ -24,7 +24,7 @@ from .contract import OP
 
 
 def swish(data: Array, beta: float = 1.0, name: str | None = None) -> Array:
-    """``x sigmoid(beta x)`` of every element.
+    """Compute ``x sigmoid(beta x)`` for every element.
 
     Examples
     --------

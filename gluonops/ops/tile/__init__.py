@@ -10,8 +10,8 @@ Sources
 
 Notes
 -----
-Work: forward writes the output once and reads the data. On a GPU it reads the data once per copy, from the cache if the
-data fits. Backward reads the gradient of the output and writes that of the data, once each.
+Work: forward reads the data and writes the output once. A GPU reads the data once per copy, from the cache if the data
+fits there. Backward reads the gradient of the output and writes that of the data, once each.
 """
 from __future__ import annotations
 

@@ -44,9 +44,9 @@ def sizes_and_repeats(attrs, shape: tuple) -> list[tuple[int, int]]:
     return list(zip(sizes, repeats))
 
 
-def derive(attrs, known: dict) -> dict:
-    """What record.inl has, but for numbers of loops that do not exist, which are 1."""
-    shape = known["data"]
+def derive(attrs, values: dict) -> dict:
+    """Return what record.inl has, but for numbers of loops that do not exist, which are 1."""
+    shape = values["data"]
     blocks, repeats, block = [], [], 1
     for size, count in reversed(sizes_and_repeats(attrs, shape)):
         block *= size
@@ -68,8 +68,10 @@ def forward(args) -> Launch:
 
 
 def backward(args) -> Launch:
-    """One block per ELEMENTS elements. If elements are few, threads of a block, and several blocks, share the copies of
-    each. Each of these blocks writes a sum per element.
+    """One block per ELEMENTS elements.
+
+    If elements are few, threads of a block, and several blocks, share the copies of each. Each of these blocks writes a
+    sum per element.
     """
     slices = 1
     while slices < MAX_SLICES and slices * args.elements < ELEMENTS and 8 * slices <= args.copies:

@@ -269,7 +269,7 @@ int64_t sum_short_spans(T *to, const T *to_end, const T *from, const T *from_end
     return std::min(row, rows);
 }
 
-// The sum of a single element: its neighbouring copies are a row.
+// Returns the sum of a single element: its neighbouring copies are a row.
 template <typename T>
 typename Simd<T>::Scalar sum_element(const T *from, const Copies &copies)
 {

@@ -23,21 +23,21 @@ __device__ void read_loops(const TileArgs<T> &args, TileLoops *loops)
     __syncthreads();   // the loops are there
 }
 
-// Whether both tensors can be read and written in packs.
+// Returns whether both tensors can be read and written in packs.
 template <typename T>
 __device__ bool packed(const TileArgs<T> &args, const T *data, const T *output)
 {
     return args.span % Pack<T>::SIZE == 0 && aligned(data, output);
 }
 
-// Where the first copy of the i-th element is, if there is one loop.
+// Returns where the first copy of the i-th element is, if there is one loop.
 template <typename T>
 __device__ int64_t first_copy(const TileArgs<T> &args, int64_t i)
 {
     return i + quotient(i, args.span) * (args.copies - 1) * args.span;
 }
 
-// The same in nested loops.
+// Returns where the first copy of the i-th element is in nested loops.
 template <typename T>
 __device__ int64_t first_copy(const TileArgs<T> &args, const TileLoops &loops, int64_t i)
 {

@@ -11,7 +11,7 @@ struct TileLoops {
     int64_t repeats[TILE_LOOPS];
     int64_t sizes[TILE_LOOPS];
 
-    // Where the span of data starts that span number `i` of the output repeats.
+    // Returns where the span of data starts that span number `i` of the output repeats.
     GLUONOPS_INLINE int64_t source_of(int64_t i) const
     {
         int64_t source = 0, stride = span;
@@ -24,7 +24,7 @@ struct TileLoops {
         return source + quotient(i, repeats[outermost]) * stride;
     }
 
-    // Where in the output copy `c` of span number `i` of data starts.
+    // Returns where in the output copy `c` of span number `i` of data starts.
     GLUONOPS_INLINE int64_t copy_of(int64_t i, int64_t c) const
     {
         int64_t copy = 0, stride = span;

@@ -93,15 +93,15 @@ probability is exactly 0 or 1 and several ground truths have one prediction (the
 ``parts=True`` also returns those of ``region_loss``, (B, 9); the sums over the ground truths are over the matches by
 cell here. Invalid rows of ground truth are those of ``region_loss``, with the same result.
 
-Work: forward reads five of the map's planes, the classes only where an IoU is above ``ignore_thresh``, and writes the
-gradient, which has the size of the map. Backward reads and writes the gradient once.
+Work: forward reads five of the map's planes for each anchor, and the classes only where an IoU is above
+``ignore_thresh``. It writes the gradient, which has the size of the map. Backward reads and writes the gradient once.
 """
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from ...backends.emitter import Array, call
-from .._region.boxes import with_rows
+from .._region.truths import with_rows
 from .contract import OP
 
 
@@ -111,7 +111,7 @@ def yolo_loss(data: Array, truth: Array, *, anchors: Sequence, other_anchors: Se
               max_delta: float = 0.0, scale_x_y: float = 1.0, new_coords: bool = False, label_smooth_eps: float = 0.0,
               objectness_smooth: bool = False, focal_loss: bool = False, parts: bool = False,
               name: str | None = None) -> Array | tuple:
-    """The loss of one head of YOLOv3, YOLOv4 or YOLOv7, per image.
+    """Compute the loss of one head of YOLOv3, YOLOv4 or YOLOv7 for each image.
 
     Examples
     --------

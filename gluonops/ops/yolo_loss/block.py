@@ -66,7 +66,7 @@ class YOLOLoss(LossWithParts, function=_yolo_loss):
 
 
 def _heads(op, anchors, masks, strides, classes, options) -> list:
-    """The attributes of the operator for each head."""
+    """Return the attributes of the operator for each head."""
     if len(masks) == 0 or len(strides) != len(masks):
         raise op.error(f"masks has {len(masks)} rows and strides has {len(strides)} numbers; expected one of both for "
                        "each head", "Correct masks or strides")
@@ -84,7 +84,7 @@ def _heads(op, anchors, masks, strides, classes, options) -> list:
 
 
 def _sizes_of_heads(op, anchors, heads: int) -> list[list[tuple]]:
-    """The sizes of all anchors that a head knows, for each head."""
+    """Return the sizes of all anchors that a head knows, for each head."""
     if not _are_lists_of_pairs(anchors):
         return [_pairs(op, anchors)] * heads
     if len(anchors) != heads:

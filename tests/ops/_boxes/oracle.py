@@ -6,7 +6,7 @@ GRID = 32   # coordinates are multiples of 1 / GRID, which float16 holds
 
 
 def corners(boxes, box_format):
-    """The boxes as (xmin, ymin, xmax, ymax)."""
+    """Return the boxes as (xmin, ymin, xmax, ymax)."""
     if box_format == "corner":
         return boxes
     center, size = boxes[..., :2], boxes[..., 2:]
@@ -14,7 +14,7 @@ def corners(boxes, box_format):
 
 
 def from_corners(gradient, box_format):
-    """The gradient of the boxes' four numbers, from that of their corners."""
+    """Return the gradient of the boxes' four numbers, from that of their corners."""
     if box_format == "corner":
         return gradient
     low, high = gradient[..., :2], gradient[..., 2:]
@@ -31,7 +31,7 @@ def area_gradient(boxes):
 
 
 def intersection(a, b):
-    """The intersections of corners, and their derivatives by a's. Ends that coincide count as a's."""
+    """Return the intersections of corners, and their derivatives by a's. Ends that coincide count as a's."""
     low, high = np.maximum(a[..., :2], b[..., :2]), np.minimum(a[..., 2:], b[..., 2:])
     width, height = np.moveaxis(high - low, -1, 0)
     overlaps = (width > 0) & (height > 0)
@@ -46,7 +46,7 @@ def hull_sides(a, b):
 
 
 def hull_gradient(a, b, by_sides):
-    """The gradient of a's corners, from the derivatives by the hull's sides."""
+    """Return the gradient of a's corners, from the derivatives by the hull's sides."""
     return np.concatenate([-by_sides * (a[..., :2] <= b[..., :2]), by_sides * (a[..., 2:] >= b[..., 2:])], axis=-1)
 
 

@@ -19,7 +19,7 @@ def sigmoid(x):
 
 
 def activate(maps, softmax):
-    """The output of Darknet's layer, as maps."""
+    """Return the output of Darknet's layer, as maps."""
     out = maps.copy()
     out[:, :, LOGISTIC] = sigmoid(maps[:, :, LOGISTIC])
     logits = maps[:, :, 5:]
@@ -32,7 +32,7 @@ def activate(maps, softmax):
 
 
 def boxes(out, anchors):
-    """The boxes of activated maps, (batch, anchors, 4, height, width)."""
+    """Return the boxes of activated maps, (batch, anchors, 4, height, width)."""
     height, width = out.shape[3:]
     decoded = np.empty_like(out[:, :, :4])
     decoded[:, :, 0] = (np.arange(width) + out[:, :, 0]) / width
@@ -45,7 +45,7 @@ def boxes(out, anchors):
 
 
 def iou(first, second):
-    """The intersection over union of two boxes. It is 0 if they do not overlap."""
+    """Return the intersection over union of two boxes. It is 0 if they do not overlap."""
     intersection = _overlap(first, second, 0) * _overlap(first, second, 1)
     if not intersection:
         return 0.0
@@ -54,7 +54,7 @@ def iou(first, second):
 
 
 def giou(first, second):
-    """The generalized intersection over union of two boxes. Complex boxes are compared by their real part."""
+    """Return the generalized intersection over union of two boxes. Complex boxes are compared by their real part."""
     overlaps, hulls = zip(*(_overlap_and_hull(first, second, axis) for axis in (0, 1)))
     intersection = 0
     if all(overlap.real > 0 for overlap in overlaps):

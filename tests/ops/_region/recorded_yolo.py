@@ -43,7 +43,7 @@ class Recorded:
         self.options, self.numbers = options, numbers
 
     def __call__(self, case):
-        """A recorded layer. Thresholds and weights are what the program's float32 holds."""
+        """Return a recorded layer. Thresholds and weights are what the program's float32 holds."""
         arrays = {name: self.arrays[f"{case}_{name}"] for name in ("biases", "mask", "input", "truth", "delta", "cost")}
         cfg = dict(zip(self.options, self.arrays[f"{case}_cfg"].tolist()))
         mask = tuple(arrays["mask"].tolist())
@@ -60,20 +60,20 @@ class Recorded:
 
 class _Yolo(Recorded):
     def __call__(self, case):
-        found = super().__call__(case)
-        found.attrs["dialect"] = "alexeyab" if found.attrs.pop("alexeyab") else "pjreddie"
-        return found
+        golden = super().__call__(case)
+        golden.attrs["dialect"] = "alexeyab" if golden.attrs.pop("alexeyab") else "pjreddie"
+        return golden
 
 
 class _Gaussian(Recorded):
     def __call__(self, case):
-        found = super().__call__(case)
+        golden = super().__call__(case)
         for name in ("new_coords", "focal_loss"):
-            found.attrs.pop(name)
-        found.attrs["point"] = _POINTS[int(found.attrs["point"])]
-        if found.attrs["box_loss"] == "mse":
-            found.attrs["box_loss"] = "nll"
-        return found
+            golden.attrs.pop(name)
+        golden.attrs["point"] = _POINTS[int(golden.attrs["point"])]
+        if golden.attrs["box_loss"] == "mse":
+            golden.attrs["box_loss"] = "nll"
+        return golden
 
 
 golden = _Yolo("yolo.npz", ("alexeyab", *_OPTIONS), 5)

@@ -16,7 +16,7 @@ ROUNDING = 2.0 ** -24   # the relative error of a number in float32
 class MapLossSuite(OpSuite):
     """A class of a test derives from it."""
 
-    given = ("truth",)
+    own_shapes = ("truth",)
     undefined = ("inf", "-inf", "nan", "max")   # it is not defined which truth a box without a size overlaps
     needs_types = ("float16",)   # float16 puts a ground truth into another cell
 
@@ -37,7 +37,7 @@ class MapLossSuite(OpSuite):
 
 
 def _rounded(rng, data, truth, *others):
-    """The inputs, with each number and each box as far away as rounding moves it."""
+    """Return the inputs, with each number and each box as far away as rounding moves it."""
     data, truth = (array * (1 + rng.choice([-ROUNDING, ROUNDING], array.shape)) for array in (data, truth))
     truth[..., 4] = np.round(truth[..., 4])   # the class
     return data, truth, *others
@@ -60,10 +60,10 @@ class YoloSuite(MapLossSuite):
             arrays = self.draw(case, dtype, rng)
             head = np.ones(1, dtype)
             _, expected = self.expected(case, arrays, head)
-            _, found = self.run(case, arrays, head, backend)
+            _, gradients = self.run(case, arrays, head, backend)
             amplification = self.amplification(self.typed(case), backend, *(array.astype("f8") for array in arrays))
             tolerance = TOLERANCE[dtype] * amplification * max(1, _largest(expected["data"]))
-            np.testing.assert_allclose(found["data"], expected["data"], TOLERANCE[dtype], tolerance)
+            np.testing.assert_allclose(gradients["data"], expected["data"], TOLERANCE[dtype], tolerance)
 
     def test_all_of_darknets_deltas(self):
         for case in self.layers.cases:

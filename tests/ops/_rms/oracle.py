@@ -3,7 +3,7 @@ import numpy as np
 
 
 def along(attrs, data, scale):
-    """The scale in the shape of its axis."""
+    """Return the scale in the shape of its axis."""
     shape = [1] * data.ndim
     shape[attrs.axis] = -1
     return scale.reshape(shape)

@@ -17,7 +17,7 @@ def cross_entropy(x, y, pos_weight=1.0):
 
 
 def counted(attrs, data, label):
-    """The data and the label, 0 where the label is ignored, and which count."""
+    """Return the data and the label, 0 where the label is ignored, and which count."""
     counts = np.ones(label.shape, bool) if attrs.ignore_label is None else label != attrs.ignore_label
     return np.where(counts, data, 0), np.where(counts, label, 0), counts
 

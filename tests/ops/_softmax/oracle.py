@@ -8,7 +8,7 @@ def softmax(logits, axis, temperature=1.0):
 
 
 def nll(logits, axis):
-    """The negative log-likelihood of each class: logsumexp(logits) - logits."""
+    """Return the negative log-likelihood of each class: logsumexp(logits) - logits."""
     shifted = logits - logits.max(axis=axis, keepdims=True)
     return np.log(np.exp(shifted).sum(axis=axis, keepdims=True)) - shifted
 

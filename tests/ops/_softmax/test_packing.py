@@ -31,7 +31,7 @@ def functions(shape, dtype, rng):
 
 
 def run(function, arrays, head):
-    """The output and the gradient of the data."""
+    """Return the output and the gradient of the data."""
     inputs = [mx.nd.array(array, dtype=array.dtype) for array in arrays]
     inputs[0].attach_grad()
     with mx.autograd.record():

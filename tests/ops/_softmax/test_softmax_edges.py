@@ -23,7 +23,7 @@ class Apply(HybridBlock):
 
 
 def run(function, inputs, backend):
-    """The output, and the gradient of every input under a head gradient of ones."""
+    """Return the output, and the gradient of every input under a head gradient of ones."""
     for value in inputs:
         value.attach_grad()
     with gops.backend(backend), autograd.record():

@@ -10,12 +10,12 @@ def draw(attrs, shapes, rng):
 
 
 def pairs(attrs, lhs, rhs):
-    """The corners of every pair, (..., N, 1, 4) and (..., 1, M, 4)."""
+    """Return the corners of every pair, (..., N, 1, 4) and (..., 1, M, 4)."""
     return corners(lhs, attrs.format)[..., :, None, :], corners(rhs, attrs.format)[..., None, :, :]
 
 
 def union_of(a, b, shared):
-    """The area of the union. 1 in place of 0, where the intersection is 0 as well."""
+    """Return the area of the union. 1 in place of 0, where the intersection is 0 as well."""
     union = area(a) + area(b) - shared
     return np.where(union == 0, 1, union)
 

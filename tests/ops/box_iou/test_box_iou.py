@@ -10,7 +10,7 @@ from ops.box_iou import oracle
 
 class TestBoxIou(OpSuite):
     name = "box_iou"
-    given = ("rhs",)
+    own_shapes = ("rhs",)
     undefined = ("inf", "-inf", "max", "huge", "nan", "denormal", "equal")   # products of coordinates
     cases = (
         Case("matrix", ((3, 4), (5, 4))),

@@ -3,7 +3,7 @@ import numpy as np
 
 
 def offsets(data, label, centers):
-    """Each sample minus the centre of its class, NaN for an invalid label."""
+    """Return each sample minus the centre of its class, NaN for an invalid label."""
     own_centers = np.array([_center(centers, class_id) for class_id in label]).reshape(data.shape)
     return data - own_centers
 

@@ -4,7 +4,7 @@ from ops._softmax.oracle import nll, onehot, softmax, valid_rows
 
 
 def parts(attrs, data, label):
-    """The probabilities and the label's ones, both 0 at ignored places; and the places that count."""
+    """Return the probabilities and the label's ones, both 0 at ignored places; and the places that count."""
     counted = valid_rows(label, attrs.ignore_label)
     kept = np.expand_dims(counted, 1)
     classes = np.where(counted, label, 0)

@@ -108,8 +108,9 @@ def test_masks_of_sigmoids(squared, rng):
 
     for hybridize in (False, True):
         loss.hybridize(hybridize)
-        found, gradient = recorded(lambda x: loss(x, mx.nd.array(label)), pred, head=mx.nd.array(head, dtype="float64"))
-        np.testing.assert_allclose(found, composed(pred), rtol=1e-10)
+        output, gradient = recorded(lambda x: loss(x, mx.nd.array(label)), pred,
+                                    head=mx.nd.array(head, dtype="float64"))
+        np.testing.assert_allclose(output, composed(pred), rtol=1e-10)
         assert gradient[0, 1, 2, 3] == 0
         for place in ((0, 0, 0, 0), (0, 1, 3, 4), (1, 2, 1, 3)):
             step = np.zeros_like(pred)

@@ -61,9 +61,9 @@ class Image(yolo.Image):
         attrs, objectness = self.attrs, self.out[a, 4, j, i]
         best_iou, best = 0, None
         for row in self.rows:
-            found = iou(self.predicted(place), row)
-            if found > best_iou:
-                best_iou, best = found, row
+            overlap = iou(self.predicted(place), row)
+            if overlap > best_iou:
+                best_iou, best = overlap, row
         is_likely = (self.out[a, 5:, j, i] > 0.25).any()
         delta = -attrs.obj_normalizer * objectness
         if is_likely and best_iou > attrs.ignore_thresh:
@@ -114,8 +114,8 @@ class Image(yolo.Image):
         self.boxes.setdefault(place, []).append(row)
         deviation = self.deviation[a, :, j, i]
         error = self.box_targets(place, row) - self.out[a, :4, j, i]
-        found = density(error, deviation)
-        share = (2 - row[2] * row[3]) / 2 * found / (found + 1e-9)
+        likelihood = density(error, deviation)
+        share = (2 - row[2] * row[3]) / 2 * likelihood / (likelihood + 1e-9)
         by_mean = share * error / deviation ** 2
         by_deviation = share * (error ** 2 / deviation ** 3 - 1 / (deviation + 0.3))
         if attrs.box_loss != "nll":
@@ -131,8 +131,8 @@ class Image(yolo.Image):
     def nll(self, place, row, mean, deviation):
         a, j, i = place
         error = self.box_targets(place, row) - mean[a, :, j, i]
-        found = density(error, deviation[a, :, j, i])
-        return -(2 - row[2] * row[3]) / 2 * np.log(found + 1e-9).sum()
+        likelihood = density(error, deviation[a, :, j, i])
+        return -(2 - row[2] * row[3]) / 2 * np.log(likelihood + 1e-9).sum()
 
     def box_term(self, place, row, numbers):
         attrs, nll = self.attrs, self.nll(place, row, self.out[:, :4], self.deviation)
@@ -142,12 +142,12 @@ class Image(yolo.Image):
 
     @property
     def parts(self):
-        found = super().parts
-        found[yolo.COST] = (self.deltas ** 2).sum()
-        return found
+        parts_of_yolo = super().parts
+        parts_of_yolo[yolo.COST] = (self.deltas ** 2).sum()
+        return parts_of_yolo
 
     def scalar(self, start, numbers):
-        """A function of the map ``numbers`` whose derivative at ``start`` is the gradient of the loss.
+        """Return a function of the map ``numbers`` whose derivative at ``start`` is the gradient of the loss.
 
         It takes the derivative by activations for that by numbers, as Darknet does; that of an overlap is Darknet's.
         """
@@ -176,9 +176,9 @@ def images(attrs, data, truth):
 
 
 def forward(attrs, data, truth):
-    found = images(attrs, data, truth)
-    parts = np.array([image.parts for image in found]).reshape(-1, PARTS)
-    gradient = -np.array([image.deltas for image in found]).reshape(data.shape)
+    of_images = images(attrs, data, truth)
+    parts = np.array([image.parts for image in of_images]).reshape(-1, PARTS)
+    gradient = -np.array([image.deltas for image in of_images]).reshape(data.shape)
     return {"output": parts[:, :4].sum(axis=1), "parts": parts, "gradient": gradient}
 
 

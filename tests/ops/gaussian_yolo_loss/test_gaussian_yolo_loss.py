@@ -109,8 +109,8 @@ def test_the_oracle_computes_darknets_deltas():
     for recorded in GAUSSIAN_CASES[::4]:
         case = gaussian(recorded)
         attrs = registry.get("gaussian_yolo_loss").op.parse(case.attrs)
-        found = oracle.forward(attrs, case.input.astype("float64"), case.truth.astype("float64"))
-        np.testing.assert_allclose(found["gradient"], case.gradient, rtol=5e-5, atol=5e-5)
+        results = oracle.forward(attrs, case.input.astype("float64"), case.truth.astype("float64"))
+        np.testing.assert_allclose(results["gradient"], case.gradient, rtol=5e-5, atol=5e-5)
 
 
 @pytest.mark.parametrize("backend", ["custom", "reference", "native", "builtin"], indirect=True)

@@ -3,7 +3,7 @@ import numpy as np
 
 
 def normalized(attrs, data):
-    """The data in groups, (batch, groups, elements), normalised; their means, and 1 over their deviations."""
+    """Return the data in groups, (batch, groups, elements), normalised; their means, and 1 over their deviations."""
     groups = data.reshape(data.shape[0], attrs.num_groups, int(np.prod(data.shape[1:])) // attrs.num_groups)
     mean = groups.mean(-1, keepdims=True)
     rstd = 1 / np.sqrt(((groups - mean) ** 2).mean(-1, keepdims=True) + attrs.eps)

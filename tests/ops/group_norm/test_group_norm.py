@@ -56,8 +56,8 @@ class TestGroupNorm(OpSuite):
 
     def output_amplification(self, attrs, *inputs):
         """The mean is rounded, and the data less the mean are multiplied by the rstd."""
-        found = oracle.forward(attrs, *inputs)
-        return max(1.0, largest_finite(np.abs(found["mean"])) * largest_finite(found["rstd"]))
+        results = oracle.forward(attrs, *inputs)
+        return max(1.0, largest_finite(np.abs(results["mean"])) * largest_finite(results["rstd"]))
 
 
 @pytest.mark.parametrize("backend", ["native", "cuda", "reference"], indirect=True)
@@ -86,12 +86,12 @@ def test_a_large_mean_costs_no_digits(backend, places, rng):
     """The sum of squares minus the square of the sum would be off by 16 here, at a variance of 1."""
     data = (rng.randn(2, 512, places) + 16384).astype("float32")
     with gops.backend(backend):
-        found, _ = recorded(gops.ops.group_norm, data, np.ones(512, "float32"), np.zeros(512, "float32"), **TWO)
+        output, _ = recorded(gops.ops.group_norm, data, np.ones(512, "float32"), np.zeros(512, "float32"), **TWO)
     groups = data.astype("float64").reshape(2, 2, -1)
     expected = (groups - groups.mean(-1, keepdims=True)) / groups.std(-1, keepdims=True)
     half_a_place = 2.0 ** -10   # half a place of the mean in float32
-    np.testing.assert_allclose(found, expected.reshape(data.shape), 1e-5, 1.1 * half_a_place)
-    np.testing.assert_allclose(found.reshape(2, 2, -1).std(-1), 1, 1e-5)
+    np.testing.assert_allclose(output, expected.reshape(data.shape), 1e-5, 1.1 * half_a_place)
+    np.testing.assert_allclose(output.reshape(2, 2, -1).std(-1), 1, 1e-5)
 
 
 def test_constant_groups_in_float16():
@@ -111,8 +111,8 @@ def test_constant_groups_in_float16():
 def test_a_group_for_each_channel_is_mxnets_instance_norm(rng):
     data, gamma, beta = (rng.randn(*shape).astype("float32") for shape in ((2, 3, 4, 5), (3,), (3,)))
     expected, gradient = recorded(mx.nd.InstanceNorm, data, gamma, beta, eps=1e-5)
-    found, by_data = recorded(gops.ops.group_norm, data, gamma, beta, num_groups=3)
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+    output, by_data = recorded(gops.ops.group_norm, data, gamma, beta, num_groups=3)
+    np.testing.assert_allclose(output, expected, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(by_data, gradient, rtol=1e-5, atol=1e-5)
 
 

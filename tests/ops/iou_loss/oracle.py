@@ -23,7 +23,7 @@ def forward(attrs, data, truth):
 
 
 def loss(kind, a, b, alpha=None, v=None):
-    """The loss of corners. CIoU's last term v and its weight alpha follow from the boxes where they are None."""
+    """Return the loss of corners. CIoU's last term v and its weight alpha follow from the boxes where they are None."""
     shared, _ = intersection(a, b)
     union = area(a) + area(b) - shared
     iou = shared / (union + EPS)
@@ -67,7 +67,7 @@ def backward(attrs, head, data, truth):
 
 
 def loss_gradient(kind, a, b):
-    """The derivatives of the loss by a's corners; alpha is a constant."""
+    """Return the derivatives of the loss by a's corners; alpha is a constant."""
     shared, by_shared = intersection(a, b)
     by_union = area_gradient(a) - by_shared
     union = (area(a) + area(b) - shared)[..., None]

@@ -22,8 +22,8 @@ class TestL2Normalize(ScaledRowsSuite):
 def test_as_mxnet(rng):
     data = rng.randn(2, 5, 3, 4).astype("float32")
     expected, gradient = recorded(lambda x: mx.nd.L2Normalization(x, mode="channel"), data)
-    found, by_data = recorded(gops.ops.l2_normalize, data, np.ones(5, "float32"))
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    output, by_data = recorded(gops.ops.l2_normalize, data, np.ones(5, "float32"))
+    np.testing.assert_allclose(output, expected, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(by_data, gradient, rtol=1e-4, atol=1e-5)
 
 

@@ -13,17 +13,17 @@ def steps(errors, in_class):
     """
     order = np.argsort(-errors, kind="stable")
     wrong, joined = np.arange(1, len(order) + 1), np.count_nonzero(in_class) + np.cumsum(~in_class[order])
-    found = np.zeros(errors.shape)
-    found[order] = np.diff(wrong / joined, prepend=0.0)
-    return found
+    by_pixel = np.zeros(errors.shape)
+    by_pixel[order] = np.diff(wrong / joined, prepend=0.0)
+    return by_pixel
 
 
 def selection(attrs, p, label):
-    """The loss of (places, classes) probabilities, and its derivative by them."""
+    """Return the loss of (places, classes) probabilities, and its derivative by them."""
     classes = range(p.shape[1])
     counted = [c for c in classes if np.any(label == c)] if attrs.present_only else list(classes) if len(p) else []
-    given = attrs.class_weight or (1.0,)
-    weights = np.array([given[c if len(given) > 1 else 0] for c in classes])
+    class_weight = attrs.class_weight or (1.0,)
+    weights = np.array([class_weight[c if len(class_weight) > 1 else 0] for c in classes])
     total = weights[counted].sum()
     loss, derivative = 0.0, np.zeros(p.shape)
     for c in counted if total else ():
@@ -38,24 +38,24 @@ def selection(attrs, p, label):
 
 
 def losses(attrs, data, label):
-    """The loss of each sample, and the derivative by the logits of that of its selection."""
+    """Return the loss of each sample, and the derivative by the logits of that of its selection."""
     batch, classes = data.shape[:2]
     places = math.prod(data.shape[2:])
     data, label = np.moveaxis(data.reshape(batch, classes, places), 1, 2), label.reshape(batch, places)
     counted = valid_rows(label, attrs.ignore_label)
     p = softmax(np.where(counted[..., None], data, 0), 2)
-    found, derivative = np.zeros(batch), np.zeros(p.shape)
+    of_samples, derivative = np.zeros(batch), np.zeros(p.shape)
     for chosen in [[n] for n in range(batch)] if attrs.per_sample else [list(range(batch))]:
         mask = np.zeros(counted.shape, bool)
         mask[chosen] = counted[chosen]
-        found[chosen], by_p = selection(attrs, p[mask], label[mask])
+        of_samples[chosen], by_p = selection(attrs, p[mask], label[mask])
         derivative[mask] = p[mask] * (by_p - (by_p * p[mask]).sum(1, keepdims=True))
-    return found, np.moveaxis(derivative, 2, 1)
+    return of_samples, np.moveaxis(derivative, 2, 1)
 
 
 def forward(attrs, data, label):
-    found, derivative = losses(attrs, data, label)
-    return {"output": found, "derivative": derivative.reshape(data.shape)}
+    output, derivative = losses(attrs, data, label)
+    return {"output": output, "derivative": derivative.reshape(data.shape)}
 
 
 def backward(attrs, head, data, label):

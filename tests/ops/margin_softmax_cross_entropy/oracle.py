@@ -16,7 +16,7 @@ def draw(attrs, shapes, rng):
 
 
 def margin(attrs, cosine):
-    """The label's cosine with its margin, and its derivative."""
+    """Return the label's cosine with its margin, and its derivative."""
     value, slope = cosine, np.ones_like(cosine)
     if (attrs.m1, attrs.m2) != (1, 0):
         value, slope = angular_margin(attrs, np.clip(cosine, -LIMIT, LIMIT))
@@ -37,7 +37,7 @@ def angular_margin(attrs, cosine):
 
 
 def prepare(attrs, data, label):
-    """The valid rows, one-hot labels, the cosines with the margin, and its derivatives. Ignored rows are 0."""
+    """Return the valid rows, one-hot labels, the cosines with the margin, and its derivatives. Ignored rows are 0."""
     valid = valid_rows(label, attrs.ignore_label)[..., None]
     encoded = np.where(valid, onehot(label, data.shape[-1], -1), 0)
     data = np.where(valid, data, 0)

@@ -126,7 +126,7 @@ def test_no_gradient_is_subnormal(weight):
 
 
 def insightface(cosine, m2, easy_margin):
-    """The label's cosine in deepinsight/insightface, recognition/arcface_mxnet (loss_type 4)."""
+    """Return the label's cosine in deepinsight/insightface, recognition/arcface_mxnet (loss_type 4)."""
     threshold, line = np.cos(np.pi - m2), np.sin(np.pi - m2) * m2
     with_margin = cosine * np.cos(m2) - np.sqrt(1 - cosine * cosine) * np.sin(m2)
     if easy_margin:

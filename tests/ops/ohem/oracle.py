@@ -5,7 +5,7 @@ import numpy as np
 
 
 def selection(attrs, losses):
-    """Which losses of a vector are kept."""
+    """Return which losses of a vector are kept."""
     hardness = np.where(np.isnan(losses), np.inf, losses)
     places = np.flatnonzero(losses != 0)
     order = places[np.argsort(-hardness[places], kind="stable")]
@@ -18,7 +18,7 @@ def selection(attrs, losses):
 
 
 def mask(attrs, data):
-    """Which losses are kept, in the shape of the data."""
+    """Return which losses are kept, in the shape of the data."""
     rows = data.reshape(len(data), -1) if attrs.per_sample and data.size else data.reshape(1, -1)
     return np.stack([selection(attrs, row) for row in rows]).reshape(data.shape)
 

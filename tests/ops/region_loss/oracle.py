@@ -92,7 +92,7 @@ class Assignment:
         self.stats += own_iou, own_iou > 0.5, probability, 1
 
     def best_anchor(self, attrs, row, j, i):
-        """The first anchor with the largest IoU of its size, or of the size that it predicts."""
+        """Return the first anchor with the largest IoU of its size, or of the size that it predicts."""
         anchors, height, width = self.assigned.shape
         if attrs.bias_match:
             sizes = np.reshape(attrs.anchors, (anchors, 2)) / (width, height)
@@ -118,7 +118,7 @@ class Assignment:
         return probabilities[class_id]
 
     def giou_loss(self, attrs, place, x, y, w, h):
-        """The loss of the matched box at ``place``, (anchor, row, column), for its activations x, y, w and h."""
+        """Return the loss of the matched box at ``place``, (anchor, row, column), for its activations x, y, w and h."""
         a, j, i = place
         _, height, width = self.assigned.shape
         anchor_width, anchor_height = self.anchors[2 * a:2 * a + 2]
@@ -137,7 +137,7 @@ class Assignment:
         return np.concatenate([errors, class_errors], axis=1)
 
     def terms(self, attrs, out):
-        """The terms of the loss for any activations ``out``, with the targets and weights of this assignment.
+        """Return the terms of the loss for any activations ``out``, with the targets and weights of this assignment.
 
         They are those of coordinates, of objectness at matched predictions and elsewhere, and of classes.
         """
@@ -153,14 +153,14 @@ class Assignment:
 
 
 def assign(attrs, data, ground_truth, seen):
-    """The activations, (batch, anchors, 5 + classes, height, width), and the :class:`Assignment` of each image."""
+    """Return activations, (batch, anchors, 5 + classes, height, width), and the :class:`Assignment` of each image."""
     out = activate(split(data, attrs.classes), attrs.softmax)
     warming_up = seen[0] < attrs.warmup_images
     return out, [Assignment(attrs, image, rows, warming_up) for image, rows in zip(out, ground_truth)]
 
 
 def loss_gradient(attrs, out, assignments):
-    """The gradient of each image's loss with respect to the logits, in the shape of ``out``."""
+    """Return the gradient of each image's loss with respect to the logits, in the shape of ``out``."""
     gradient = np.array([assignment.weighted_error(attrs) for assignment in assignments]).reshape(out.shape)
     slope = out * (1 - out)
     gradient[:, :, LOGISTIC] *= slope[:, :, LOGISTIC]
@@ -168,7 +168,7 @@ def loss_gradient(attrs, out, assignments):
 
 
 def loss_parts(attrs, out, assignments):
-    """The terms of each image's loss, Darknet's cost, and the statistics, (batch, 9)."""
+    """Return the terms of each image's loss, Darknet's cost, and the statistics, (batch, 9)."""
     rows = []
     for assignment, image in zip(assignments, out):
         cost = (assignment.weighted_error(attrs) ** 2).sum()

@@ -74,7 +74,7 @@ class TestPlaces:
     def test_a_box_without_a_truth_may_be_infinite(self, backend):
         data = np.zeros((1, 16, 1, 1))
         data[0, 10:12] = 1e3   # w and h of the anchor that is not matched
-        assert all(np.isfinite(found).all() for found in run([[BOX]], backend, data=data, box_loss="giou"))
+        assert all(np.isfinite(result).all() for result in run([[BOX]], backend, data=data, box_loss="giou"))
 
     def test_no_room_for_truths(self, backend):
         with mx.util.np_shape(True):

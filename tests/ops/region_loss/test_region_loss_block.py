@@ -143,7 +143,7 @@ def test_parts_and_report(mode):
     parts = loss.parts[mx.cpu()].asnumpy()
     assert parts.shape == (5, len(PARTS))
     np.testing.assert_allclose(parts[:, :4].sum(axis=1), value.asnumpy(), rtol=1e-6)
-    report = {name: found.asscalar() for name, found in loss.report().items()}
+    report = {name: average.asscalar() for name, average in loss.report().items()}
     assert list(report) == list(PARTS) and report["truths"] == 16
     for i, name in enumerate(PARTS[:5]):
         np.testing.assert_allclose(report[name], parts[:, i].mean(), rtol=1e-5)
@@ -195,11 +195,11 @@ def test_an_image_is_overfitted(rng):
             value = loss(net(image), boxes)
         value.backward()
         trainer.step(1)
-    report = {name: found.asscalar() for name, found in loss.report().items()}
+    report = {name: detected.asscalar() for name, detected in loss.report().items()}
     assert report["iou"] > 0.99 and report["recall"] == 1 and report["probability"] > 0.99
     rows = gops.ops.region_decode(net(image), anchors, classes).reshape((0, -1, 5 + classes)).asnumpy()[0]
-    found = rows[rows[:, 4] > 0.5]
-    assert sorted(found[:, 5:].argmax(axis=1)) == [0, 1, 2]
-    for row in found:
+    detected = rows[rows[:, 4] > 0.5]
+    assert sorted(detected[:, 5:].argmax(axis=1)) == [0, 1, 2]
+    for row in detected:
         want = truth[0, truth[0, :, 4] == row[5:].argmax()][0]
         np.testing.assert_allclose(row[:4], want[:4], atol=0.005)

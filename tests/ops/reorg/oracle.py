@@ -3,7 +3,7 @@ import numpy as np
 
 
 def small_index(mode, stride, channels, height, width):
-    """The position (channel, y, x) in the small image of each element of the large image: three arrays."""
+    """Return the position (channel, y, x) in the small image of each element of the large image: three arrays."""
     channel, y, x = np.indices((channels, height, width))
     block = (y % stride) * stride + x % stride
     if mode == "CRD":
@@ -30,7 +30,7 @@ def to_large(mode, stride, small):
 
 
 def move(attrs, data):
-    """The output. It has the elements of ``data`` in another order."""
+    """Return the output. It has the elements of ``data`` in another order."""
     stride = attrs.stride
     if attrs.reverse:
         mode = "CRD" if attrs.mode == "CRD" else "DCR"

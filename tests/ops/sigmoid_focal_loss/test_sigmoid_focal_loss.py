@@ -70,8 +70,8 @@ def test_block():
     np.testing.assert_allclose(loss(pred, label).asnumpy(), 2 * terms.mean((1, 2)), rtol=1e-5)
     loss = gops.loss.SigmoidFocalLoss(weight=2)
     mask = np.array([[[1.0]], [[0.5]]])
-    found = loss(pred, label, mx.nd.array(mask)).asnumpy()
-    np.testing.assert_allclose(found, 2 * (mask * terms).mean((1, 2)), rtol=1e-5)
+    output = loss(pred, label, mx.nd.array(mask)).asnumpy()
+    np.testing.assert_allclose(output, 2 * (mask * terms).mean((1, 2)), rtol=1e-5)
     assert repr(loss) == "SigmoidFocalLoss(alpha=0.25, gamma=2.0, weight=2, batch_axis=0, ignore_label=None)"
     with pytest.raises(gops.OpError, match="alpha is above 1"):
         gops.loss.SigmoidFocalLoss(alpha=2)

@@ -5,7 +5,7 @@ from .._softmax.oracle import nll, onehot, softmax, valid_rows
 
 
 def weights(attrs, data):
-    """The weight of each class, as torch.nn.functional.cross_entropy has it. It broadcasts against the data."""
+    """Return the weight of each class, as torch.nn.functional.cross_entropy has it. It broadcasts against the data."""
     if attrs.class_weight is None:
         return 1
     shape = [1] * data.ndim
@@ -14,7 +14,7 @@ def weights(attrs, data):
 
 
 def prepare(attrs, data, label):
-    """The logits, and the target of each class in the same shape.
+    """Return the logits, and the target of each class in the same shape.
 
     Both are 0 in an ignored row.
     """

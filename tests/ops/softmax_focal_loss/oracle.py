@@ -5,7 +5,7 @@ from .._softmax.oracle import nll, onehot, softmax, valid_rows
 
 
 def prepare(attrs, data, label):
-    """The logits, 0 in an ignored row; onehot times the weight of the class, 0 in an ignored row."""
+    """Return the logits, 0 in an ignored row; onehot times the weight of the class, 0 in an ignored row."""
     axis = attrs.axis
     label = label.reshape(data.max(axis).shape)   # it may have size 1 at the axis
     valid = np.expand_dims(valid_rows(label, attrs.ignore_label), axis)

@@ -5,7 +5,7 @@ from .._softmax.oracle import nll, onehot, softmax, valid_rows
 
 
 def row_weights(attrs, label):
-    """The factor of each row's gradient."""
+    """Return the factor of each row's gradient."""
     valid = valid_rows(label, attrs.ignore_label)
     divisor = {"null": 1, "batch": label.shape[0], "valid": max(1, valid.sum())}[attrs.normalization]
     return valid * attrs.grad_scale / divisor
@@ -23,7 +23,7 @@ def backward(attrs, head, data, label):
 
 
 def objective(attrs, head, data, label):
-    """The weighted cross-entropy."""
+    """Return the weighted cross-entropy."""
     target = onehot(label, data.shape[attrs.axis], attrs.axis)
     losses = (nll(data, attrs.axis) * target).sum(attrs.axis)
     valid = valid_rows(label, attrs.ignore_label)

@@ -3,7 +3,7 @@ import numpy as np
 
 
 def copies(attrs, ndim):
-    """The number of copies along each axis."""
+    """Return the number of copies along each axis."""
     if isinstance(attrs.tiles, (tuple, list)):
         return tuple(attrs.tiles)
     counts = [1] * ndim

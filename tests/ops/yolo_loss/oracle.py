@@ -14,7 +14,7 @@ COORDINATES, OBJECTNESS, NO_OBJECTNESS, CLASS_PART, COST, IOU, RECALL, PROBABILI
 
 
 def entropy(attrs, number, target):
-    """The loss whose derivative is the activation less the target."""
+    """Return the loss whose derivative is the activation less the target."""
     if attrs.new_coords:
         return (number - target) ** 2 / 2
     return np.logaddexp(0, number) - number * target
@@ -71,9 +71,9 @@ class Image:
         attrs, objectness = self.attrs, self.out[a, 4, j, i]
         best_iou, best = 0, None
         for row in self.rows:
-            found = iou(self.predicted(place), row)
-            if found > best_iou:
-                best_iou, best = found, row
+            overlap = iou(self.predicted(place), row)
+            if overlap > best_iou:
+                best_iou, best = overlap, row
         match = best_iou
         if self.alexeyab and not (self.out[a, 5:, j, i] > 0.25).any():
             match = 0
@@ -193,7 +193,7 @@ class Image:
         return np.array([coordinates, *objectness, classes])
 
     def objectness_target(self, place):
-        """The weight and the target that give the delta: an ignored prediction has the weight 0."""
+        """Return the weight and the target that give the delta: an ignored prediction has the weight 0."""
         a, j, i = place
         delta, weight = self.delta[a, 4, j, i], self.attrs.obj_normalizer
         if weight == 0 or (delta == 0 and not self.attrs.objectness_smooth):
@@ -264,9 +264,9 @@ def images(attrs, data, truth):
 
 
 def forward(attrs, data, truth):
-    found = images(attrs, data, truth)
-    parts = np.array([image.parts for image in found]).reshape(-1, PARTS)
-    gradient = -np.array([image.delta for image in found]).reshape(data.shape)
+    of_images = images(attrs, data, truth)
+    parts = np.array([image.parts for image in of_images]).reshape(-1, PARTS)
+    gradient = -np.array([image.delta for image in of_images]).reshape(data.shape)
     return {"output": parts[:, :4].sum(axis=1), "parts": parts, "gradient": gradient}
 
 

@@ -65,7 +65,10 @@ class TestYoloLoss(YoloSuite):
     )
 
     def scalar(self, attrs, head, data, truth):
-        """The loss with the weights and targets of the assignment. An IoU loss has the gradient that Darknet gives."""
+        """Return the loss with the weights and targets of the assignment.
+
+        An IoU loss has the gradient that Darknet gives.
+        """
         total = 0
         for h, image, numbers in zip(head, self.assignments, split(data, attrs.classes)):
             total += h * image.terms(numbers).sum()
@@ -87,8 +90,8 @@ class TestYoloLoss(YoloSuite):
 def test_the_oracle_computes_darknets_deltas(recorded):
     case = golden(recorded)
     attrs = registry.get("yolo_loss").op.parse(case.attrs)
-    found = oracle.forward(attrs, case.input.astype("float64"), case.truth.astype("float64"))
-    np.testing.assert_allclose(found["gradient"], case.gradient, rtol=1e-5, atol=1e-5)
+    results = oracle.forward(attrs, case.input.astype("float64"), case.truth.astype("float64"))
+    np.testing.assert_allclose(results["gradient"], case.gradient, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(("kind", "measure"), [("iou", iou), ("giou", giou)])
@@ -133,7 +136,7 @@ class TestBlock:
         if hybrid:
             loss.hybridize()
         preds, truth = self.inputs(rng)
-        found = loss(preds, truth)
+        output = loss(preds, truth)
         sizes = np.reshape(self.ANCHORS, (-1, 2))
         expected = 0
         for i, pred in enumerate(preds):
@@ -143,7 +146,7 @@ class TestBlock:
                 pred, truth, anchors=cells[list(self.MASKS[i])].ravel().tolist(),
                 other_anchors=others.ravel().tolist(), classes=3, dialect="alexeyab", box_loss="giou",
                 scale_x_y=options["scale_x_y"][i])
-        np.testing.assert_allclose(found.asnumpy(), expected.asnumpy(), rtol=1e-6)
+        np.testing.assert_allclose(output.asnumpy(), expected.asnumpy(), rtol=1e-6)
         assert 0 < loss.report()["truths"].asscalar() <= 10 and loss.parts[mx.cpu()].shape == (2, 9)
 
     def test_a_recorded_head(self):

@@ -19,7 +19,8 @@
 
 namespace gluonops {
 
-// A string as `quoted` of gluonops/contract/errors.py writes it; beyond ASCII it is taken to be printable.
+// Returns a string as `quoted` in gluonops/contract/errors.py writes it. Characters beyond ASCII are taken to be
+// printable.
 inline std::string quoted(const std::string &text)
 {
     const char quote = text.find('\'') != std::string::npos && text.find('"') == std::string::npos ? '"' : '\'';
@@ -58,7 +59,7 @@ inline std::string stripped(const std::string &text)
 // What a parser says of a text.
 enum Parsed { WRONG, RIGHT, BEYOND_64_BITS };
 
-// It is Python's int(text), but without underscores, for what 64 bits hold.
+// Does what Python's int(text) does, but without underscores and for numbers of 64 bits only.
 inline Parsed parse_integer(const std::string &text, int64_t *value)
 {
     const std::string digits = stripped(text);
@@ -79,16 +80,16 @@ inline Parsed parse_integer(const std::string &text, int64_t *value)
     return fits ? RIGHT : BEYOND_64_BITS;
 }
 
-// What is within the brackets of a tuple or list, or the whole text.
-inline std::string without_brackets(const std::string &given)
+// Returns the text within the brackets of a tuple or list, or else the whole text.
+inline std::string without_brackets(const std::string &written)
 {
-    const std::string text = stripped(given);
+    const std::string text = stripped(written);
     const bool bracketed = text.size() >= 2 && ((text.front() == '(' && text.back() == ')') ||
                                                 (text.front() == '[' && text.back() == ']'));
     return bracketed ? stripped(text.substr(1, text.size() - 2)) : text;
 }
 
-// What stands between commas. There may be one more at the end.
+// Returns the texts between the commas. There may be one more comma at the end.
 inline std::vector<std::string> items_of(std::string text)
 {
     if (!text.empty() && text.back() == ',')
@@ -111,13 +112,13 @@ struct Int {
     }
 };
 
-// It is ast.literal_eval(text), for an integer or a tuple or list of integers.
+// Does what ast.literal_eval(text) does for an integer, or for a tuple or list of integers.
 struct IntOrTuple {
     int64_t low;
 
-    Parsed operator()(const std::string &given, Integers *result) const
+    Parsed operator()(const std::string &written, Integers *result) const
     {
-        const std::string text = stripped(given), inside = without_brackets(text);
+        const std::string text = stripped(written), inside = without_brackets(text);
         if (text.empty())
             return WRONG;
         *result = {inside.empty() || text[0] == '[' || inside.find(',') != std::string::npos, {}};
@@ -138,7 +139,8 @@ struct IntOrTuple {
     }
 };
 
-// It is Python's float(text), but without underscores, for what is finite. -0.0 and subnormal numbers become 0.0.
+// Does what Python's float(text) does, but without underscores and for finite numbers only. -0.0 and subnormal numbers
+// become 0.0.
 struct Float {
     double low = -INFINITY, above = -INFINITY, below = INFINITY;
 
@@ -195,7 +197,7 @@ struct Choice {
     }
 };
 
-// Nothing, for None, or what a parser finds. An empty list is nothing.
+// Gives nothing for None, and otherwise what a parser gives. An empty list stands for nothing.
 template <typename Parser>
 struct OrNone {
     Parser parser;
@@ -219,7 +221,7 @@ class Attributes {
  public:
     typedef std::unordered_map<std::string, std::string> Strings;
 
-    Attributes(const char *where, const Strings &strings, std::vector<const char *> known)
+    Attributes(const char *where, const Strings &strings, std::vector<const char *> attributes)
         : where_(where), strings_(strings)
     {
         std::vector<std::string> unknown;
@@ -227,20 +229,20 @@ class Attributes {
             const std::string &name = item.first;
             const bool internal = name.size() >= 4 && !name.compare(0, 2, "__") &&
                                   !name.compare(name.size() - 2, 2, "__");
-            if (!internal && std::find(known.begin(), known.end(), name) == known.end())
+            if (!internal && std::find(attributes.begin(), attributes.end(), name) == attributes.end())
                 unknown.push_back(name);
         }
         if (unknown.empty())
             return;
         std::sort(unknown.begin(), unknown.end());
-        std::vector<std::string> names(known.begin(), known.end());
+        std::vector<std::string> names(attributes.begin(), attributes.end());
         std::sort(names.begin(), names.end());
         const std::string expected = listed(names, [](const std::string &name) { return name; });
         refuse(where, quoted(unknown[0]) + " is not an attribute; " +
                (names.empty() ? "this op takes none" : "expected " + expected), "Check the spelling");
     }
 
-    // The value of an attribute: `otherwise` where the graph leaves it out.
+    // Returns the value of an attribute, or `otherwise` if the graph leaves it out.
     template <typename Value, typename Parser>
     Value get(const char *name, Value otherwise, const char *expected, const Parser &parser) const
     {

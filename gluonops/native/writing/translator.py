@@ -4,7 +4,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Mapping
 
-from ...contract.arguments import Arguments, camel, enumeration_of, known_types
+from ...contract.arguments import Arguments, camel, enumeration_of, types_of_names
 from ...contract.attributes import IntOrTuple, Optional, Pairs
 from ...contract.declarations import Number
 from ...contract.expressions import PLACEHOLDER, Expression, dtype_of, expression
@@ -23,11 +23,11 @@ class Translator(ast.NodeVisitor):
         self.attributes = {attr.name: attr for attr in op.attrs}
         self.locals = set(locals_)
 
-    def __call__(self, given: str | Expression) -> str:
-        return self.visit((expression(given) if isinstance(given, str) else given).tree)
+    def __call__(self, text: str | Expression) -> str:
+        return self.visit((expression(text) if isinstance(text, str) else text).tree)
 
     def filled(self, text: str) -> str:
-        """The C++ expression of a text with the values of the expressions in braces."""
+        """Return the C++ expression for a text in which the values of the expressions in braces are filled in."""
         pieces = [f"value_text({self(part)})" if i % 2 else quoted(part)   # every second one is an expression
                   for i, part in enumerate(PLACEHOLDER.split(text)) if part]
         first, *others = pieces
@@ -36,14 +36,14 @@ class Translator(ast.NodeVisitor):
         return " + ".join([first, *others])
 
     def refusals(self, reads_ndim: bool) -> Iterator[str]:
-        """The lines that refuse combinations of attributes, with or without numbers of dimensions."""
+        """Yield the lines that refuse combinations of attributes, with or without numbers of dimensions."""
         for refused in self.op.refused:
             if refused.reads_ndim == reads_ndim:
                 yield from [f"if ({self(refused.when)})", f"{INDENT}refuse(NAME,"]
                 yield from indented([f"{self.filled(refused.what)},", f"{self.filled(refused.remedy)});"], 4)
 
     def is_a(self, node: ast.Name, kind: type) -> bool:
-        """Whether a name is that of an attribute of this kind."""
+        """Return whether a name is that of an attribute of this kind."""
         return isinstance(self.attributes[node.id].kind, kind)
 
     def _operand(self, node: ast.AST) -> str:
@@ -99,7 +99,7 @@ class Translator(ast.NodeVisitor):
 
 
 class SizeTranslator(Translator):
-    """Translates to integers that do not overflow. A list of pairs counts as their number."""
+    """Translates to integers that do not overflow. A list of pairs stands for the number of its pairs."""
 
     def visit_Name(self, node: ast.Name) -> str:
         if self.is_a(node, Pairs):
@@ -115,7 +115,7 @@ class NumberTranslator(Translator):
         super().__init__(op)
         self.members = {name: f"args.{name}" for name in (*op.dims, *derived)}
         self.members.update((name, name) for name in op.constants)
-        self.types = known_types(op, derived)
+        self.types = types_of_names(op, derived)
 
     def visit_Name(self, node: ast.Name) -> str:
         if node.id in self.members:
@@ -146,5 +146,5 @@ class NumberTranslator(Translator):
 
 
 def input_of(op: Op, tensor: str) -> str:
-    """The C++ expression for an input."""
+    """Return the C++ expression for an input."""
     return f"inputs[{[arg.name for arg in op.inputs].index(tensor)}]"

@@ -7,20 +7,20 @@ from ...backends.emitter import Array
 
 
 def with_rows(truth: Array) -> Array:
-    """Ground truths, with a row of padding if they have no rows: MXNet's own operators fail on such tensors."""
+    """Return ground truths, with a row of padding if they have no rows: MXNet's own operators fail on such tensors."""
     if isinstance(truth, mx.nd.NDArray) and truth.shape[1:] == (0, 5):
         return mx.nd.zeros((truth.shape[0], 1, 5), truth.context, truth.dtype)
     return truth
 
 
 def valid_mask(F, attrs, fields: Sequence[Array]) -> tuple[Array, Array]:
-    """Which rows are boxes, and which images have an invalid row.
+    """Return which rows are boxes, and which images have an invalid row.
 
     A row is a box, padding (zeros), or invalid. A box has its centre in the image, w and h above 0, ``w * h`` below 2,
     and a class from 0 to ``classes - 1``. The product of comparisons is their logical and, and a NaN makes it 0.
 
-    ``fields``: x, y, w, h and the class id, each (B, T, 1, 1, 1). Returns ``valid``, (B, T, 1, 1, 1), 1 or 0;
-    ``nan_if_invalid``, (B,), NaN for an image with an invalid row, else 1.
+    ``fields`` are x, y, w, h and the class id, (B, T, 1, 1, 1) each. The results are ``valid``, (B, T, 1, 1, 1), which
+    is 1 or 0, and ``nan_if_invalid``, (B,), which is NaN for an image with an invalid row, and otherwise 1.
     """
     x, y, w, h, class_id = fields
     centre_inside = (x >= 0) * (x <= 1) * (y >= 0) * (y <= 1)
@@ -34,7 +34,7 @@ def valid_mask(F, attrs, fields: Sequence[Array]) -> tuple[Array, Array]:
 
 
 def iou(F, first: Sequence[Array], second: Sequence[Array]) -> Array:
-    """Intersection over union of boxes, 0 for boxes that do not overlap.
+    """Return the intersection over union of boxes, which is 0 for boxes that do not overlap.
 
     Each box is (x, y, w, h): its centre and size. The shapes of the two broadcast.
     """
@@ -47,7 +47,7 @@ def iou(F, first: Sequence[Array], second: Sequence[Array]) -> Array:
 
 
 def _overlap(F, center, size, other_center, other_size):
-    """Length of the overlap of two intervals, 0 if they do not overlap."""
+    """Return the length of the overlap of two intervals, which is 0 if they do not overlap."""
     low = F.broadcast_maximum(center - size / 2, other_center - other_size / 2)
     high = F.broadcast_minimum(center + size / 2, other_center + other_size / 2)
     return F.relu(high - low)

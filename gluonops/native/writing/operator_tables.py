@@ -1,19 +1,19 @@
-"""The operator as MXNet sees it: parsing, types, shapes, error conditions, checks of values, and its registration."""
+"""Writes an operator as MXNet sees it: parsing, types, shapes, error conditions, checks of values, and registration."""
 from __future__ import annotations
 
 import ast
 
 from ...contract.arguments import camel
-from ...contract.declarations import Arg, Rows
+from ...contract.declarations import Arg, ValidRows
 from ...contract.expressions import expression
 from ...contract.op import Op
-from .attributes import parsing
-from .expressions import Translator, input_of
-from .shapes import Patterns, size_of
+from .cpp_attributes import parsing
+from .patterns import Patterns, size_of
 from .text import INDENT, function, indented, itemized, listed, of_attrs, quoted
+from .translator import Translator, input_of
 
 
-class Registration:
+class OperatorTable:
     """Writes the namespace with an operator's functions and its table, and what registers it."""
 
     def __init__(self, op: Op):
@@ -21,7 +21,7 @@ class Registration:
         self.condition = Translator(op)
 
     def lines(self) -> list[str]:
-        """The namespace and its registration."""
+        """Return the namespace and its registration."""
         op, space = self.op, f"{self.op.name}_operator"
         check, clear = self._check(), self._clear()
         table = [f"const Operator OPERATOR = {{NAME, {len(op.inputs)}, {len(op.outputs)},",
@@ -45,7 +45,7 @@ class Registration:
             body.append("Attrs &attrs = *made;")
         body += [f"attrs.{attr.name} = {parsing(self.op.name, attr)};" for attr in self.op.attrs]
         body += [*self.condition.refusals(reads_ndim=False), "return made;"]
-        return function("static AnyAttrs parse(const Attributes &given)", body)
+        return function("static AnyAttrs parse(const Attributes &node_attributes)", body)
 
     def _tensors(self) -> list[str]:
         pairs = [f"{{{quoted(t.name)}, {self._variable(t.dtype)}}}" for t in self.op.tensors]
@@ -64,11 +64,11 @@ class Registration:
         return function("static const TypeVariables &types()", [*body, "return variables;"])
 
     def _check(self) -> list[str]:
-        """The function that checks values; nothing where no input restricts them."""
+        """Return the function that checks values, or nothing where no input restricts them."""
         checks = []
         for arg in self.op.inputs:
             if arg.values:
-                checks += self._check_rows(arg) if isinstance(arg.values, Rows) else self._check_indices(arg)
+                checks += self._check_rows(arg) if isinstance(arg.values, ValidRows) else self._check_indices(arg)
         return of_attrs("static void check", ["Arrays inputs"], checks) if checks else []
 
     def _check_indices(self, arg: Arg) -> list[str]:
@@ -90,7 +90,7 @@ class Registration:
                 *indented([f"{self.condition.filled(rows.expected)},", f"{quoted(rows.remedy)}}});"], 2)]
 
     def _clear(self) -> list[str]:
-        """The function that writes zeros for the inputs that have no gradient; nothing where all have one."""
+        """Return the function that writes zeros for the inputs that have no gradient, or nothing where all have one."""
         lines = []
         for i, arg in enumerate(self.op.inputs):
             if isinstance(arg.gradient, str):

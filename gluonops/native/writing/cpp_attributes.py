@@ -1,4 +1,4 @@
-"""The attributes of a node in C++: their declarations, and what parses them from the strings of a graph."""
+"""Writes the attributes of a node in C++: their declarations, and what parses them from the strings of a graph."""
 from __future__ import annotations
 
 from typing import NamedTuple
@@ -8,40 +8,40 @@ from ...contract.attributes import Attr, Bool, Choice, Float, Int, IntOrTuple, N
 from .text import listed, quoted
 
 
-class Form(NamedTuple):
-    """What an attribute is in C++: its type, its default, and its parser of ``native/mxnet/attributes.h``."""
+class CppAttribute(NamedTuple):
+    """What an attribute is in C++: its type, its default, and its parser from ``native/mxnet/parsing.h``."""
     c_type: str
     default: str
     parser: str
 
 
 def declaration(operator: str, attr: Attr) -> str:
-    """The member of an attribute of an operator."""
-    form = _form(operator, attr)
-    return f"{form.c_type} {attr.name}{form.default and f' = {form.default}'};"
+    """Return the declaration of an attribute's member."""
+    cpp = _cpp_attribute(operator, attr)
+    return f"{cpp.c_type} {attr.name}{cpp.default and f' = {cpp.default}'};"
 
 
 def parsing(operator: str, attr: Attr) -> str:
-    """The expression for an attribute's value, from the strings of a graph."""
-    name, parser = attr.name, _form(operator, attr).parser
-    return f"given.get({quoted(name)}, attrs.{name}, {quoted(attr.kind.expected)}, {parser})"
+    """Return the expression for an attribute's value, from the strings of a graph."""
+    name, parser = attr.name, _cpp_attribute(operator, attr).parser
+    return f"node_attributes.get({quoted(name)}, attrs.{name}, {quoted(attr.kind.expected)}, {parser})"
 
 
-def _form(operator: str, attr: Attr) -> Form:
+def _cpp_attribute(operator: str, attr: Attr) -> CppAttribute:
     kind = attr.kind
     if isinstance(kind, Choice):
         enumeration = enumeration_of(operator, attr)
-        return Form(f"{enumeration}::Value", f"{enumeration}::{camel(attr.default)}",
-                    f"Choice{{{{{listed(map(quoted, kind.words))}}}}}")
+        return CppAttribute(f"{enumeration}::Value", f"{enumeration}::{camel(attr.default)}",
+                            f"Choice{{{{{listed(map(quoted, kind.words))}}}}}")
     item = kind.kind if isinstance(kind, Optional) else kind
-    if type(item) not in _FORMS:
-        raise ValueError(f"{attr.name}: an attribute of kind {type(kind).__name__} has no form in C++")
-    c_type, write, parser = _FORMS[type(item)]
+    if type(item) not in _CPP_KINDS:
+        raise ValueError(f"{attr.name}: an attribute of kind {type(kind).__name__} cannot be written in C++")
+    c_type, write, parser = _CPP_KINDS[type(item)]
     default = "" if attr.default is None else write(attr.default)
     if item is kind:
-        return Form(c_type, default, parser(item))
-    return Form(c_type if isinstance(item, Pairs) else f"std::optional<{c_type}>", default and f"{{{default}}}",
-                f"OrNone{{{parser(item)}}}")
+        return CppAttribute(c_type, default, parser(item))
+    return CppAttribute(c_type if isinstance(item, Pairs) else f"std::optional<{c_type}>", default and f"{{{default}}}",
+                        f"OrNone{{{parser(item)}}}")
 
 
 def _integers(default: int | tuple) -> str:
@@ -54,13 +54,13 @@ def _list(values: tuple) -> str:
 
 
 def _number(kind: Float) -> str:
-    """The parser of a number within its bounds."""
+    """Return the parser of a number within its bounds."""
     low, above = ("-INFINITY" if bound is None else repr(float(bound)) for bound in (kind.low, kind.above))
     below = "INFINITY" if kind.below is None else repr(float(kind.below))
     return f"Float{{{low}, {above}, {below}}}"
 
 
-_FORMS = {   # kind -> the type, what writes a value, and what writes the parser
+_CPP_KINDS = {   # by kind: the type, what writes a value, and what writes the parser
     Int: ("int64_t", str, lambda kind: "Int{}" if kind.low is None else f"Int{{{kind.low}}}"),
     Float: ("double", lambda value: repr(float(value)), _number),
     Bool: ("bool", lambda value: str(value).lower(), lambda kind: "Bool{}"),

@@ -1,8 +1,9 @@
-// Blocks that share a row. Each leaves partial results in scratch memory, and the last one to come finishes the row. It
-// combines them in the order of the blocks, so the result does not depend on which block comes last.
+// Thread blocks that share a row. Each block leaves partial results in scratch memory, and the last one to come
+// finishes the row. It combines them in the order of the blocks, so the result does not depend on which block comes
+// last.
 
-// Counts this thread. Whether it is the last one of `all`: then the count is 0 again, as the next launch needs it, and
-// what the others had written before they were counted is there.
+// Counts this thread, and returns whether it is the last one of `all`. If it is, the count is 0 again, as the next
+// launch needs it, and this thread sees what the others had written before they were counted.
 __device__ inline bool is_last_of(unsigned all, unsigned *count)
 {
     __threadfence();
@@ -20,7 +21,7 @@ struct PartialResults {
 
     __device__ PartialResults(unsigned *counts, A *partial) : counts(counts), partial(partial) {}
 
-    // Whether this block is the last of those that share the row. All its threads call it.
+    // Returns whether this block is the last of those that share the row. All its threads call it.
     __device__ bool is_last_block(int64_t row, int64_t blocks) const
     {
         __shared__ bool is_last;
@@ -31,7 +32,7 @@ struct PartialResults {
         return is_last;
     }
 
-    // The sum of `count` partial results, `step` places apart.
+    // Returns the sum of `count` partial results, `step` places apart.
     __device__ A sum(int64_t first, int64_t count, int64_t step) const
     {
         A sum = 0;

@@ -4,8 +4,8 @@ from __future__ import annotations
 from ...contract.expressions import Expression
 from ...contract.op import Op
 from ...contract.shapes import Group, Named, Shapes, Sized, Term, bare_name
-from .expressions import SizeTranslator, Translator
 from .text import indented, itemized, listed, of_attrs, quoted
+from .translator import SizeTranslator, Translator
 
 
 class Patterns:
@@ -17,7 +17,7 @@ class Patterns:
         self.size = SizeTranslator(op)
 
     def lines(self) -> list[str]:
-        """The function."""
+        """Return the lines of the function."""
         body = [f"const int {arg.name}_ndim = ndims[{i}];" for i, arg in enumerate(self.op.inputs)
                 if self._reads_ndim(arg.name, first=i == 0)]
         for rule in self.op.rules:
@@ -28,7 +28,7 @@ class Patterns:
         return of_attrs("static Shapes shapes", ["const std::vector<int> &ndims"], body)
 
     def _reads_ndim(self, tensor: str, first: bool) -> bool:
-        """Whether the shapes need the number of dimensions of an input."""
+        """Return whether the shapes need the number of dimensions of an input."""
         conditions = [rule.when.text for rule in self.op.rules if rule.when]
         conditions += [refused.when for refused in self.op.refused]
         if any(f"{tensor}.ndim" in text for text in conditions):
@@ -50,7 +50,7 @@ class Patterns:
         return [*lines, f"return {{{{{tensors}}}, {'whole' if rule.whole else '{}'}, {{{remedies}}}, {{{counts}}}}};"]
 
     def _groups(self, rule: Shapes) -> list[str]:
-        """The variables that hold the dimensions of the groups, from the first pattern."""
+        """Return the variables that hold the dimensions of the groups, from the first pattern."""
         first, tensor = rule.first, self.op.inputs[0].name
         groups = [term for term in first if isinstance(term, Group)]
         axis = rule.axis
@@ -94,8 +94,8 @@ class Patterns:
             return f"named({quoted(term.name)})"
         return f"named({quoted(term.name)}, {quoted(term.text)}, {self._factor(term.mul)}, {self._factor(term.div)})"
 
-    def _factor(self, given: Expression | None) -> str:
-        return "{}" if given is None else f"factor(NAME, {quoted(given.text)}, {self.size(given)})"
+    def _factor(self, factor: Expression | None) -> str:
+        return "{}" if factor is None else f"factor(NAME, {quoted(factor.text)}, {self.size(factor)})"
 
 
 def _variable_of(group: Group) -> str:
@@ -103,7 +103,7 @@ def _variable_of(group: Group) -> str:
 
 
 def size_of(op: Op, rule: Shapes, name: str) -> str:
-    """The expression for the size of a dimension or a group, from an input that has it."""
+    """Return the expression for the size of a dimension or a group, from an input that has it."""
     for i, arg in enumerate(op.inputs):
         terms = rule.patterns[arg.name]
         for index, term in enumerate(terms):
@@ -113,7 +113,7 @@ def size_of(op: Op, rule: Shapes, name: str) -> str:
 
 
 def _size_at(terms: tuple[Term, ...], index: int) -> str:
-    """The member of an input that is the size of a term."""
+    """Return the member of an input that is the size of a term."""
     term, behind = terms[index], len(terms) - 1 - index
     groups = [i for i, other in enumerate(terms) if isinstance(other, Group)]
     if isinstance(term, Named) and term.axis:
