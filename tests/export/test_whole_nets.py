@@ -98,10 +98,14 @@ NETS = {"face": lambda: (face_net(**SMALL), (1, 3, 64, 64)), "bert": lambda: (Be
 @pytest.mark.parametrize("target", ["onnx", "torch"])
 @pytest.mark.parametrize("name", NETS)
 def test_ten_passes_verify_a_net(name, target, passes, tmp_path, rng):
-    """Forward and backward passes of both sides together. An export that agrees waits for no more."""
+    """Forward and backward passes of both sides together. An export that agrees waits for no more.
+
+    Where the first look finds more than the usual rounding, MXNet's step is repeated with other rounding errors. Whether
+    it does depends on the processor and on its threads, so this step does not count.
+    """
     pytest.importorskip("onnxruntime" if target == "onnx" else "torch")
-    net, shape = NETS[name]()
     mx.random.seed(0)
+    net, shape = NETS[name]()
     if isinstance(net, mx.sym.Symbol):
         net = save(tmp_path / "net", net, rng, data=shape)
     elif name != "detector":
@@ -110,4 +114,5 @@ def test_ten_passes_verify_a_net(name, target, passes, tmp_path, rng):
         gops.export.torch(net, tmp_path / "port", shape)
     else:
         gops.export.compare(net, gops.export.onnx(net, tmp_path / "net.onnx", shape), shape)
-    assert 4 <= sum(weight for _, weight in passes) <= 10, passes
+    repeated = max([name for name, _ in passes].count("Reference") - 1, 0)
+    assert repeated <= 1 and 4 <= sum(weight for _, weight in passes) - 2 * repeated <= 10, passes

@@ -88,7 +88,7 @@ LAYERS = {
     "CosineEmbeddingLoss": (gluon.loss.CosineEmbeddingLoss, ROWS, LABELS, LABELS[:, 0]),
     "SDMLLoss": (gluon.loss.SDMLLoss, ROWS, LABELS),
     "CTCLoss": (gluon.loss.CTCLoss, (2, 6, 5), onp.array([[1, 2], [3, 0]])),
-    "SyncBatchNorm": (lambda: contrib.nn.SyncBatchNorm(num_devices=1), IMAGES),
+    "SyncBatchNorm": (lambda: contrib.nn.SyncBatchNorm(num_devices=1, prefix="of_this_test_"), IMAGES),
     "squeezenet": (squeeze_net, (1, 3, 224, 224)),
     "mobilenet_v2": (lambda: vision.mobilenet_v2_0_25(classes=3), (1, 3, 32, 32)),
     "densenet": (dense_net, (1, 3, 224, 224)),
