@@ -5,7 +5,7 @@ import gluonops as gops
 import mxnet as mx
 import pytest
 from gluonops.export import rules
-from gluonops.export.graph import Node
+from gluonops.export.graph import VARIABLE, Graph, Node
 from gluonops.export.onnx.builder import CONVERTERS as ONNX
 from gluonops.export.operators import generate, registry, schema
 from gluonops.export.operators.attributes import attributes_of
@@ -22,6 +22,27 @@ def test_functions_name_attributes_of_the_schema(table):
     assert entered
     lacking = {name: set(each.attributes) - set(schema.find(name).attributes) for name, each in entered.items()}
     assert {name: names for name, names in lacking.items() if names} == {}
+
+
+def _faulty(*arguments, **attributes):
+    raise NameError("a name that the module does not have")
+
+
+def test_a_fault_of_a_shape_rule_is_not_called_an_attribute_that_is_not_taken(monkeypatch):
+    graph = Graph([(Node("exp", "x", {}, [(Node(VARIABLE, "data"), 0)]), 0)], {})
+    assert rules.infer_shapes(graph, {"data": (2, 3)})[graph.outputs[0]] == (2, 3)
+    monkeypatch.setitem(registry.SHAPES, "exp", _faulty)
+    with pytest.raises(NameError, match="a name that the module does not have"):
+        rules.infer_shapes(graph, {"data": (2, 3)})
+
+
+def test_nor_is_one_of_a_converter_to_torch(monkeypatch, tmp_path):
+    prefix = str(tmp_path / "net")
+    mx.sym.exp(mx.sym.var("data"), name="x").save(f"{prefix}-symbol.json")
+    mx.nd.save(f"{prefix}-0000.params", {})
+    monkeypatch.setitem(registry.TORCH, "exp", _faulty)
+    with pytest.raises(NameError, match="a name that the module does not have"):
+        gops.export.torch(prefix, tmp_path / "port", (2, 3))
 
 
 def test_operators_of_gluonops_are_described_by_their_contracts():

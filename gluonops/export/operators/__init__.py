@@ -44,6 +44,16 @@ has a default in the function, or it stands for an attribute that one of the ope
 **Values.** ``@values`` enters what NumPy computes of the values of an operator's inputs, to the bit as MXNet does: a
 file is then read without MXNet. Where it copies nothing, ``call.moved()`` in the shape rule has the shape of it.
 
+**Types.** ``@types`` enters what computes the type of the output from those of the inputs, such as int64 for the
+``_npi_argmax`` of float32 data. An operator without it returns the type of its first input.
+
+**Indices.** ``@indices`` enters what tells where the indices end that an operator reads: for ``take`` the size of the
+axis that it takes from. Inputs that are drawn for a comparison stay below it.
+
+**Faults.** A ``ValueError`` or an ``IndexError`` of a function, and the other classes of ``registry.NOT_TAKEN``, mean
+that the operator does not take its inputs or attributes. They become an ``OpError`` that names the node. Any other
+error is a fault of the function, and passes with its traceback.
+
 **Operators of gluonops** are called ``gluonops_<name>`` in all tables, and their contracts parse their attributes.
 Those that are a function of ``torch/loss_functions.txt`` are entered in ``torch/loss_functions.py``.
 

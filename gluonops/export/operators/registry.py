@@ -20,6 +20,9 @@ VALUES: dict[str, Callable] = {}   # operator -> what NumPy computes of the valu
 TYPES: dict[str, Callable] = {}    # operator -> the type of what it returns; others return that of their first input
 READINGS: dict[str, Reading] = {}  # operator -> the indices, lengths or boxes that it reads
 TRAITS: dict[str, Traits] = {}
+# What a rule or a converter raises for values that the operator does not take, such as an axis that the data do not
+# have. Any other error is a fault of the rule itself, and passes with its traceback.
+NOT_TAKEN = (ArithmeticError, LookupError, TypeError, ValueError)
 
 
 @dataclasses.dataclass(frozen=True)

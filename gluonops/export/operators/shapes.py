@@ -12,7 +12,7 @@ from ...contract import registry
 from ...contract.errors import OpError
 from ..graph import Entry, Graph, Node, is_ours, kind, our_name
 from ..values import NodeValues
-from .registry import SHAPES, TYPES, VALUES, traits_of
+from .registry import NOT_TAKEN, SHAPES, TYPES, VALUES, traits_of
 
 Shape = tuple[int, ...]
 Rule = Callable[["Call"], Union[Shape, list[Shape]]]
@@ -148,8 +148,11 @@ def _explained(node: Node, read: list) -> Iterator[None]:
         raise
     except OpError as error:
         raise Misfit(f"{node.name!r}: {error.what}") from error
-    except Exception as error:   # An attribute is none of the operator's, whatever it is.
-        if all(one is not None for one in read):   # a dtype equals None
+    except (*NOT_TAKEN, AttributeError) as error:
+        is_known = all(one is not None for one in read)   # a dtype equals None
+        if is_known and not isinstance(error, NOT_TAKEN):
+            raise   # an AttributeError; that of None, in place of what is not known, says nothing
+        if is_known:
             raise Misfit(f"{node.name!r} ({node.op}) does not take {read}: {error}") from error
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from ...contract.errors import OpError
 from ..graph import Node, is_ours, our_name
 from ..operators.forms import Form, number
-from ..operators.registry import TORCH, operator_of, traits_of
+from ..operators.registry import NOT_TAKEN, TORCH, operator_of, traits_of
 from ..sizes import SizedNode
 
 WHERE = "export.torch"
@@ -84,7 +84,7 @@ class TorchCall(SizedNode):
                                        call=self._written(form.call, count - len(form.state)))
         except OpError:
             raise
-        except Exception as error:   # an attribute is none of the operator's, whatever it is
+        except NOT_TAKEN as error:
             what = f"has an attribute that the operator does not take ({type(error).__name__}: {error})"
             raise refusal(self.node, what) from error
 
