@@ -100,8 +100,8 @@ NETS = {"face": lambda: (face_net(**SMALL), (1, 3, 64, 64)), "bert": lambda: (Be
 def test_ten_passes_verify_a_net(name, target, passes, tmp_path, rng):
     """Forward and backward passes of both sides together. An export that agrees waits for no more.
 
-    Where the first look finds more than the usual rounding, MXNet's step is repeated with other rounding errors. Whether
-    it does depends on the processor and on its threads, so this step does not count.
+    Where the first look finds more than the usual rounding, MXNet's step is repeated with other rounding errors.
+    Whether it does depends on the processor and on its threads, so this step does not count.
     """
     pytest.importorskip("onnxruntime" if target == "onnx" else "torch")
     mx.random.seed(0)
