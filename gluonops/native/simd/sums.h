@@ -50,12 +50,14 @@ GLUONOPS_INLINE void sum_in_blocks(int64_t count, V (&sums)[COUNT], const Add &a
     PairwiseSums<V, COUNT> totals;
     for (int64_t begin = 0, end = 0; begin == 0 || end < count; begin = end) {
         end = begin + BLOCK < count ? begin + BLOCK : count;
-        for (V &sum : sums)
-            sum = V{};
-        add(begin, end, sums);
-        if (count <= BLOCK)   // nothing waits for memory
+        V block[COUNT] = {};   // in registers, where `sums` may be in memory
+        add(begin, end, block);
+        if (count <= BLOCK) {   // nothing waits for memory
+            for (int n = 0; n < COUNT; ++n)
+                sums[n] = block[n];
             return;
-        totals.add(sums);
+        }
+        totals.add(block);
     }
     totals.add_up(sums);
 }

@@ -175,20 +175,24 @@ struct Copies {
 
     GLUONOPS_INLINE int64_t last() const { return offsets[count - 1] + (repeats - 1) * span; }
 
-    // Sums all copies: add(sums, copy) adds one, whose first element is `copy`. That of the first copy is `from`. Sums
-    // of integers are exact in any order, and few copies are a single block: two plain loops are the fastest then.
-    template <typename V, int VECTORS, typename T, typename Add>
+    // Whether there are more copies than one block of sums has.
+    GLUONOPS_INLINE bool are_many() const { return count * repeats > SUM_BLOCK; }
+
+    // Sums all copies: add(sums, copy) adds one, whose first element is `copy`. That of the first copy is `from`. Whether
+    // they are MANY is asked for outside of the loop over elements, which would be slower by a quarter otherwise.
+    template <bool MANY, typename V, int VECTORS, typename T, typename Add>
     GLUONOPS_INLINE void sum(V (&sums)[VECTORS], const T *from, const Add &add) const
     {
-        if (!std::is_integral<T>::value && count * repeats > SUM_BLOCK)
+        if constexpr (MANY)
             return sum_many(sums, from, add);
-        for (V &sum : sums)
-            sum = V{};
+        V registers[VECTORS] = {};   // The compiler may leave what the caller owns in memory.
         for (int64_t c = 0; c < count; ++c) {
             const T *copy = from + offsets[c];
             for (int64_t r = 0; r < repeats; ++r, copy += span)
-                add(sums, copy);
+                add(registers, copy);
         }
+        for (int v = 0; v < VECTORS; ++v)
+            sums[v] = registers[v];
     }
 
     // The same in blocks.
@@ -211,12 +215,12 @@ struct Copies {
 };
 
 // The sums of some neighbouring elements.
-template <int VECTORS, typename T, typename Mask>
+template <bool MANY, int VECTORS, typename T, typename Mask>
 GLUONOPS_INLINE void sum_vectors(T *to, const T *from, const Copies &copies, Mask mask)
 {
     enum { LANES = Sums<T>::LANES };
     typename Sums<T>::Vector sums[VECTORS];
-    copies.sum(sums, from, [=](auto &sums, const T *copy) GLUONOPS_LAMBDA {
+    copies.sum<MANY>(sums, from, [=](auto &sums, const T *copy) GLUONOPS_LAMBDA {
         for (int v = 0; v < VECTORS; ++v)
             sums[v] += Sums<T>::load(copy + v * LANES, mask);
     });
@@ -225,7 +229,7 @@ GLUONOPS_INLINE void sum_vectors(T *to, const T *from, const Copies &copies, Mas
 }
 
 // The sums of `width` elements of a span.
-template <typename T>
+template <bool MANY, typename T>
 GLUONOPS_INLINE void sum_span(T *to, const T *to_end, const T *from, const T *from_end, int64_t width,
                               const Copies &copies)
 {
@@ -233,18 +237,18 @@ GLUONOPS_INLINE void sum_span(T *to, const T *to_end, const T *from, const T *fr
     const int64_t reach = copies.last() + LANES;
     int64_t x = 0;
     for (; x + 4 * LANES <= width; x += 4 * LANES)
-        sum_vectors<4>(to + x, from + x, copies, FullMask());
+        sum_vectors<MANY, 4>(to + x, from + x, copies, FullMask());
     for (; x < width; x += LANES) {
         if (to_end - to >= x + LANES && from_end - from >= x + reach)
-            sum_vectors<1>(to + x, from + x, copies, FullMask());
+            sum_vectors<MANY, 1>(to + x, from + x, copies, FullMask());
         else
-            sum_vectors<1>(to + x, from + x, copies, PartialMask{std::min(width - x, int64_t(LANES))});
+            sum_vectors<MANY, 1>(to + x, from + x, copies, PartialMask{std::min(width - x, int64_t(LANES))});
     }
 }
 
 // Sums of neighbouring short spans: of as many at a time as fill a vector, and whose copies lie in two vectors. Returns
 // how many of `rows` have been summed: as far as memory reaches for vectors. The processor has to permute them.
-template <typename T>
+template <bool MANY, typename T>
 int64_t sum_short_spans(T *to, const T *to_end, const T *from, const T *from_end, int64_t rows, const Copies &copies)
 {
     typedef typename Simd<T>::Vector V;
@@ -259,7 +263,7 @@ int64_t sum_short_spans(T *to, const T *to_end, const T *from, const T *from_end
     int64_t row = 0;
     for (; row < rows && to_end - to >= LANES && from_end - from >= reach; row += at_once) {
         V sum[1];
-        copies.sum(sum, from, [=](V (&sum)[1], const T *copy) GLUONOPS_LAMBDA {
+        copies.sum<MANY>(sum, from, [=](V (&sum)[1], const T *copy) GLUONOPS_LAMBDA {
             sum[0] += __builtin_shuffle(load(copy), load(copy + LANES), pattern);
         });
         store(to, sum[0]);
@@ -284,6 +288,23 @@ typename Simd<T>::Scalar sum_element(const T *from, const Copies &copies)
     return sum.result();
 }
 
+// The sums of `width` elements of `count` spans, or of `count` whole short ones. As far as the compiler knows, a sum of
+// bytes could overwrite `copies` if it were not the function's own.
+template <bool MANY, typename T>
+void sum_spans(T *to, const T *to_end, const T *from, const T *from_end, int64_t count, int64_t width, Copies copies)
+{
+    const int64_t size = copies.span, step = size * copies.repeats;
+    int64_t i = 0;
+    if constexpr (!std::is_integral<T>::value) {
+        if (size > 1)
+            i = sum_short_spans<MANY>(to, to_end, from, from_end, count, copies);
+        for (; size == 1 && i < count; ++i)
+            store_scalar(to + i, sum_element(from + i * step, copies));
+    }
+    for (; i < count; ++i)
+        sum_span<MANY>(to + i * size, to_end, from + i * step, from_end, width, copies);
+}
+
 const int64_t PIECE = 1024;   // elements of a long span that a thread sums at a time
 
 template <typename T>
@@ -292,7 +313,7 @@ void backward(const TileArgs<T> &args)
     const TileLoops &loops = args.loops;
     if (!args.elements)
         return;
-    const int64_t size = loops.span, repeats = loops.repeats[0], step = size * repeats, spans = args.elements / size;
+    const int64_t size = loops.span, repeats = loops.repeats[0], spans = args.elements / size;
     std::vector<int64_t> offsets;
     for (int64_t c = 0; c < loops.copies; c += repeats)
         offsets.push_back(loops.copy_of(0, c));
@@ -310,15 +331,11 @@ void backward(const TileArgs<T> &args)
             const int64_t start = item % pieces * PIECE, width = std::min(PIECE, size - start);
             const T *first = from + loops.copy_of(item / pieces, 0) + start;
             T *sums = to + start_of(item);
-            int64_t i = 0;
-            if constexpr (!std::is_integral<T>::value) {
-                if (size > 1)
-                    i = sum_short_spans(sums, to_end, first, from_end, count, copies);
-                for (; size == 1 && i < count; ++i)
-                    store_scalar(sums + i, sum_element(first + i * step, copies));
-            }
-            for (; i < count; ++i)
-                sum_span(sums + i * size, to_end, first + i * step, from_end, width, copies);
+            // Sums of integers are exact in any order, and need no blocks.
+            if constexpr (!std::is_integral<T>::value)
+                if (copies.are_many())
+                    return sum_spans<true>(sums, to_end, first, from_end, count, width, copies);
+            sum_spans<false>(sums, to_end, first, from_end, count, width, copies);
         });
     });
 }
