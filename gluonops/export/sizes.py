@@ -231,23 +231,28 @@ def by_mxnet(method: str, graph: Graph, facts: dict) -> dict[Entry, Any]:
     return dict(zip(entries, inferred))
 
 
+def free_shapes(graph: Graph, of_parameters: Shapes, inputs: dict[str, tuple[Size, ...]],
+                fixed: dict[Entry, tuple[int, ...]]) -> dict[Entry, tuple[Size, ...]]:
+    """The shape of every output for inputs that have free sizes; see :mod:`gluonops.export.symbolic`.
+
+    ``fixed``: the shapes if no size is free. A Misfit is raised if the graph does not take all values of free sizes.
+    """
+    try:
+        shapes = _complete(graph, _known(graph, rules.infer_shapes(graph, {**of_parameters, **inputs}, fixed)))
+    except Undecided as error:
+        raise rules.Misfit(str(error), error.names) from error
+    return {entry: written(shapes[entry]) for entry in _entries(graph)}
+
+
 def _with_free_batch(graph: Graph, of_parameters: Shapes, shapes: Shapes,
                      fixed: dict[Entry, tuple[int, ...]]) -> dict[Entry, tuple[Size, ...]]:
-    """The shape of every output as a function of the batch size, the first size of every input.
-
-    ``fixed``: the shapes for the batch in ``shapes``.
-    """
-    inputs = {name: (free("batch"), *shape[1:]) for name, shape in shapes.items()}
+    """The shape of every output as a function of the batch size, the first size of every input."""
     try:
-        inferred = _complete(graph, _known(graph, rules.infer_shapes(graph, {**of_parameters, **inputs}, fixed)))
-    except (rules.Misfit, Undecided) as reason:
-        raise _depends_on_batch(reason) from reason
-    return {entry: written(inferred[entry]) for entry in _entries(graph)}
-
-
-def _depends_on_batch(reason: str | Exception) -> OpError:
-    return OpError("export.onnx", f"the net does not take any batch size: {reason}",
-                   "Export it for the batch in data_shape: dynamic_batch=False, or --fixed-batch")
+        return free_shapes(graph, of_parameters, {name: (free("batch"), *shape[1:]) for name, shape in shapes.items()},
+                           fixed)
+    except rules.Misfit as misfit:
+        raise OpError("export.onnx", f"the net does not take any batch size: {misfit}",
+                      "Export it for the batch in data_shape: dynamic_batch=False, or --fixed-batch") from misfit
 
 
 class SizedNode(NodeValues):
