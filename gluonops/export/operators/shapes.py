@@ -129,7 +129,8 @@ def infer_shapes(graph: Graph, shapes: dict[str, Shape],
 
 def _follow(node: Node, found: dict[Entry, Shape | None]) -> None:
     """Give what a node reads the sizes that were open, and that readers of its outputs have told."""
-    if not any(OPEN in (found[entry] or ()) for entry in node.inputs):
+    shapes = [found.get(entry) or () for entry in node.inputs]
+    if not any(isinstance(size, int) and size == OPEN for shape in shapes for size in shape):
         return
     call = Call(node, found)
     if node.op in ("FullyConnected", "SliceChannel"):   # the first state of a recurrent cell has the rows of these

@@ -20,7 +20,9 @@ FreeShapes = dict[str, tuple[Size, ...]]
 # smaller ones leave a batch norm fewer numbers, it divides by almost nothing, and doubles rounding differences.
 BATCH, DENSE_BATCH, LEAST_IMAGE, LEAST_PIXELS = 2, 5, 40, 4
 IMAGES = (12, 20, 40, 56, 80, 96, 112, 128, 144, 192)   # Nets that join scales take multiples of 32 or 64 only.
-LARGER, STRIDE = 4, 32   # Free images are up to 4 times as large, or else smaller ones of multiples of 32 pixels.
+# Free images are up to 4 times as large. Where a net does not take these, such as one with a table of anchors, they are
+# up to twice as large, or else smaller ones of multiples of 32 pixels.
+LARGER, STRIDE = (4, 2), 32
 
 
 # -- free sizes -------------------------------------------------------------------------------------------------------
@@ -49,10 +51,9 @@ def free_axes(model: ExportedModel, sizes: Sizes) -> dict[Entry, set[int]]:
 
 
 def _free_images(inputs: FreeShapes) -> Iterator[list[FreeShapes]]:
-    """Images of another size with labels for them, and with the same labels: larger ones, or else smaller ones."""
+    """Images of another size with labels for them, and with the same labels: see ``LARGER``."""
     rank = max(map(len, inputs.values()))   # Images have so many dimensions, if there are any; labels have fewer.
     sides = {size for shape in inputs.values() if len(shape) == rank for size in shape[2:]}
-    times = free("images", LARGER)
 
     def of_images(resized: Callable[[int], Size]) -> FreeShapes:
         return {name: (*shape[:2], *map(resized, shape[2:])) for name, shape in inputs.items() if len(shape) == rank}
@@ -61,7 +62,7 @@ def _free_images(inputs: FreeShapes) -> Iterator[list[FreeShapes]]:
         return {name: (shape[0], *(resized(size) if size in sides else size for size in shape[1:]))
                 for name, shape in inputs.items() if len(shape) < rank}
 
-    ways = [lambda size: size * times]
+    ways = [lambda size, most=most: size * free("images", most) for most in LARGER]
     if len(set(sides)) == 1 and max(sides) > STRIDE:
         ways.append(lambda size: STRIDE * free("images", size // STRIDE))
     if sides:
@@ -81,7 +82,7 @@ def _free_lengths(inputs: FreeShapes) -> Iterator[list[FreeShapes]]:
     lengths = tuple(dict.fromkeys(shape[1] for shape in inputs.values() if len(shape) > 1 and shape[1] > 2))
     for changed in dict.fromkeys([lengths, *((length,) for length in lengths)]):   # a mask may have one twice
         shorter = {length: free(f"length{length}", length) for length in changed}
-        longer = {length: length * free(f"length{length}", LARGER) for length in changed}
+        longer = {length: length * free(f"length{length}", max(LARGER)) for length in changed}
         yield [{name: (shape[0], *(others.get(size, size) for size in shape[1:])) for name, shape in inputs.items()}
                for others in (shorter, longer)]
 
