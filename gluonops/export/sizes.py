@@ -240,7 +240,7 @@ def free_shapes(graph: Graph, of_parameters: Shapes, inputs: dict[str, tuple[Siz
     try:
         shapes = _complete(graph, _known(graph, rules.infer_shapes(graph, {**of_parameters, **inputs}, fixed)))
     except Undecided as error:
-        raise rules.Misfit(str(error), error.names) from error
+        raise rules.Misfit(str(error)) from error
     return {entry: written(shapes[entry]) for entry in _entries(graph)}
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Union
 
@@ -12,7 +12,7 @@ import numpy as np
 from ...contract import registry
 from ...contract.errors import OpError
 from ..graph import Entry, Graph, Node, is_ours, kind, our_name
-from ..symbolic import FreeSize, Size, Undecided, names_in
+from ..symbolic import FreeSize, Size, Undecided
 from ..values import NodeValues
 from .registry import NOT_TAKEN, SHAPES, TYPES, traits_of
 
@@ -23,11 +23,7 @@ OPEN = 0   # a size that follows from what else a reader reads, as the batch of 
 
 
 class Misfit(Exception):
-    """Why an operator does not take its inputs. ``names`` are those of the free sizes in their shapes."""
-
-    def __init__(self, reason: str, names: Collection[str] = ()):
-        super().__init__(reason)
-        self.names = frozenset(names)
+    """Why an operator does not take its inputs."""
 
 
 class Call(NodeValues):
@@ -111,7 +107,8 @@ def infer_shapes(graph: Graph, shapes: dict[str, Shape],
             if found[source, 0] is not None and (source, index) not in found:
                 raise Misfit(f"{node.name!r} ({node.op}) reads output {index} of {source.name!r}, which no rule makes")
         call, outputs = Call(node, found), [None]
-        if _rule_of(node) is None and (node, 0) in of_constants and not _free_names(call.shapes):
+        reads_free = any(isinstance(size, FreeSize) for shape in call.shapes for size in shape or ())
+        if _rule_of(node) is None and (node, 0) in of_constants and not reads_free:
             found.update({entry: shape for entry, shape in of_constants.items() if entry[0] is node})
             continue
         rule = _known(node)
@@ -170,24 +167,18 @@ def _explained(node: Node, read: list) -> Iterator[None]:
     """Make a Misfit of what a rule raises, unless it is because something of what the node reads is not known."""
     try:
         yield
-    except Misfit as misfit:
-        misfit.names |= _free_names(read)
+    except Misfit:
         raise
     except Undecided as error:
-        raise Misfit(f"{node.name!r} ({node.op}) reads {read}: {error}", error.names) from error
+        raise Misfit(f"{node.name!r} ({node.op}) reads {read}: {error}") from error
     except OpError as error:
-        raise Misfit(f"{node.name!r}: {error.what}", _free_names(read)) from error
+        raise Misfit(f"{node.name!r}: {error.what}") from error
     except (*NOT_TAKEN, AttributeError) as error:
         is_known = all(one is not None for one in read)   # a dtype equals None
         if is_known and not isinstance(error, NOT_TAKEN):
             raise   # an AttributeError; that of None, in place of what is not known, says nothing
         if is_known:
-            raise Misfit(f"{node.name!r} ({node.op}) does not take {read}: {error}", _free_names(read)) from error
-
-
-def _free_names(read: list) -> frozenset[str]:
-    """The names of the free sizes in the shapes that a node reads. Types have none."""
-    return names_in(size for shape in read if isinstance(shape, tuple) for size in shape)
+            raise Misfit(f"{node.name!r} ({node.op}) does not take {read}: {error}") from error
 
 
 def _known(node: Node) -> Rule:
