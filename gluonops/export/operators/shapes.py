@@ -98,10 +98,25 @@ def infer_shapes(graph: Graph, shapes: dict[str, Shape],
     node without a rule that reads nothing free has these. A Misfit if the shapes do not fit, or not for all values of
     the free sizes, or if a node has no rule.
     """
+    told = {}
+    while True:
+        found = _made(graph, shapes, of_constants, told)
+        is_open = {(node, 0) for node in graph.nodes() if not node.inputs and OPEN in (found[node, 0] or ())}
+        for node in reversed(graph.nodes()):
+            _follow(node, found)
+        learnt = {entry: found[entry] for entry in is_open if OPEN not in found[entry]}
+        if not learnt:
+            return found
+        told.update(learnt)   # What else reads these follows now.
+
+
+def _made(graph: Graph, shapes: dict[str, Shape], of_constants: Mapping[Entry, Shape],
+          told: dict[Entry, Shape]) -> dict[Entry, Shape | None]:
+    """The shapes that the rules make, from the first node to the last. ``told``: of open outputs, by their readers."""
     found = {}
     for node in graph.nodes():
-        if node.is_variable:
-            found[node, 0] = shapes.get(node.name)
+        if node.is_variable or (node, 0) in told:
+            found[node, 0] = told.get((node, 0), shapes.get(node.name))
             continue
         for source, index in node.inputs:
             if found[source, 0] is not None and (source, index) not in found:
@@ -119,8 +134,6 @@ def infer_shapes(graph: Graph, shapes: dict[str, Shape],
                 raise ValueError(f"it would make {made}")
             outputs = made
         found.update({(node, index): shape for index, shape in enumerate(outputs)})
-    for node in reversed(graph.nodes()):
-        _follow(node, found)
     return found
 
 

@@ -58,6 +58,14 @@ def test_a_table_as_long_as_the_longest_sequence():
     assert (axes["sum"], axes["positions"]) == ([0, 1], [1])
 
 
+def test_a_mask_of_states_whose_batch_is_open():
+    state = mx.sym.zeros((0, 3))
+    rows = mx.sym.elemwise_add(DATA, mx.sym.FullyConnected(state, num_hidden=3, name="rows"), name="sum")
+    mask = mx.sym.Dropout(mx.sym.ones_like(state, name="ones"), p=0.5, name="mask")
+    axes = freed(mx.sym.elemwise_mul(rows, mask, name="product"), data=(2, 3))
+    assert axes["ones"] == axes["mask"] == axes["product"] == [0]
+
+
 def test_a_reshape_fixes_the_batch():
     rows = mx.sym.Reshape(DATA, shape=(2, -1), name="rows")
     assert freed(mx.sym.FullyConnected(rows, num_hidden=3, name="dense"), data=(2, 6))["rows"] == []
