@@ -120,7 +120,7 @@ def bare_sizes(where: str, patterns: dict, shapes: dict, remedies: dict | None =
             if size == UNKNOWN:
                 continue
             base = size if isinstance(dim, Fixed) else dim.base(size)
-            if base is not None and base > largest_size():
+            if base is not None and _is_above(base, largest_size()):
                 what = "a size" if isinstance(dim, Fixed) else dim.name
                 raise OpError(where, f"{tensor} has shape {shape}; {what} is above {largest_size()}",
                               "Choose smaller attributes")
@@ -144,11 +144,16 @@ def _check_sizes(where: str, patterns: dict, shapes: dict) -> None:
     """Raise an OpError if a size or a tensor is too large."""
     described = {tensor: f"{tensor} {pattern_text(patterns[tensor])}" for tensor in shapes}
     for tensor, shape in shapes.items():
-        if any(size > largest_size() for size in shape):
+        if any(_is_above(size, largest_size()) for size in shape):
             raise OpError(where, f"{described[tensor]} has a size above {largest_size()}", "Choose smaller attributes")
     for tensor, shape in shapes.items():
-        if math.prod(size for size in shape if size != UNKNOWN) > MOST_ELEMENTS:
+        if _is_above(math.prod(size for size in shape if size != UNKNOWN), MOST_ELEMENTS):
             raise OpError(where, f"{described[tensor]} has more than 2**60 elements", "Choose smaller attributes")
+
+
+def _is_above(size: int, most: int) -> bool:
+    """Whether a number is too large. A size that is free while a net is exported has no limit."""
+    return isinstance(size, int) and size > most
 
 
 def _not_the_fixed_size(where: str, tensor: str, shape: tuple, pattern: tuple, dim: Fixed, remedies: dict) -> OpError:

@@ -79,10 +79,10 @@ def constants(graph: Graph, values: Arrays, sizes: Sizes) -> tuple[set[Node], di
                 entry = node.inputs[position]
                 attrs = {"shape": str(sizes.shape[entry]), "dtype": sizes.dtype[entry].name}
                 node.inputs[position] = Node("_zeros", "placeholder", attrs), 0
-    outputs = {output for output in graph.outputs if output[0] in constant}
+    outputs = dict.fromkeys(output for output in graph.outputs if output[0] in constant)
     for node in graph.nodes():
         if node not in constant:
-            outputs.update(entry for entry in node.inputs if entry[0] in constant)
+            outputs.update(dict.fromkeys(entry for entry in node.inputs if entry[0] in constant))
     outputs = sorted(outputs, key=lambda entry: (entry[0].name, entry[1]))
     return constant, dict(zip(outputs, evaluate(outputs, values, graph.attrs)))
 

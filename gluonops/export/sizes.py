@@ -1,12 +1,10 @@
 """Shapes and types of a graph's inputs, and of every output, with the batch size left open.
 
-Shapes are inferred for fixed sizes only. So they are inferred at several batch sizes and compared: a size that changes
-must be a linear function of the batch size.
+MXNet infers shapes for fixed sizes only. The shape rules also run on free ones: see :mod:`gluonops.export.symbolic`.
 """
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import math
 from collections.abc import Callable, Iterable
 from typing import Any, Union
@@ -18,6 +16,7 @@ from ..runtime import importing
 from . import rules
 from .graph import Entry, Graph, Node
 from .operators import traits_of
+from .symbolic import Size, Undecided, free, written
 from .values import NodeValues
 
 if importing.is_imported():
@@ -26,24 +25,6 @@ if importing.is_imported():
 Arrays = dict[str, "mx.nd.NDArray"]   # NumPy's where MXNet is not installed
 Shapes = dict[str, tuple[int, ...]]
 DataShape = Union[tuple, dict]   # the only input's shape, or every input's by name
-BATCHES = (2, 3, 7)   # two give a line; the third shows whether it is one
-
-
-@dataclasses.dataclass(frozen=True)
-class Batch:
-    """A size that depends on the batch size: ``factor * batch + offset``."""
-    factor: int = 1
-    offset: int = 0
-
-    def __mul__(self, factor: int) -> Batch:
-        return Batch(self.factor * factor, self.offset * factor)
-
-    def __str__(self) -> str:
-        text = "batch" if self.factor == 1 else f"{self.factor}*batch"
-        return f"{text}+{self.offset}" if self.offset else text
-
-
-Size = Union[int, Batch]
 
 
 def type_name(where: str, dtype: str | type | np.dtype) -> str:
@@ -127,7 +108,7 @@ class Sizes:
         try:
             self.shape = _infer_shapes(graph, {**known, **shapes})
             if dynamic_batch:
-                self.shape = _with_open_batch(graph, known, shapes)
+                self.shape = _with_free_batch(graph, known, shapes, self.shape)
             self.dtype = _infer_types(graph, types, self.shape)
         except rules.Misfit as misfit:
             raise refused(where, shapes, misfit) from misfit
@@ -164,14 +145,22 @@ def _infer_shapes(graph: Graph, shapes: dict) -> dict[Entry, tuple[int, ...]]:
 
     A Misfit is raised if they do not fit, or one does not follow.
     """
-    inferred = _inferred(graph, shapes)
+    return _complete(graph, _inferred(graph, shapes))
+
+
+def _complete(graph: Graph, inferred: dict[Entry, tuple[Size, ...]]) -> dict[Entry, tuple[Size, ...]]:
+    """The shapes if there is one for every output that counts and they fit. A Misfit is raised if not."""
     for node, index in _entries(graph):
         if (node, index) not in inferred:
             what = f"output {index} of {node.name!r}" if index else repr(node.name)
-            raise rules.Misfit(f"MXNet cannot tell that of {what}" if importing.is_imported() else
-                               f"that of {what} does not follow")
+            raise rules.Misfit(f"that of {what} does not follow")
+    _check_what_mxnet_does_not(graph, inferred)
+    return inferred
+
+
+def _check_what_mxnet_does_not(graph: Graph, inferred: dict[Entry, tuple[Size, ...]]) -> None:
+    """A Misfit is raised if a node would read what is behind its data."""
     for node in graph.nodes():
-        # MXNet does not compare these, and reads what is behind the data.
         shape, first = inferred[node, 0], inferred.get(node.inputs[0], ()) if node.inputs else ()
         if traits_of(node).acts_as == "reshape" and math.prod(shape) != math.prod(first):
             raise rules.Misfit(f"{node.name!r} makes {shape} of {first}")
@@ -182,7 +171,6 @@ def _infer_shapes(graph: Graph, shapes: dict) -> dict[Entry, tuple[int, ...]]:
             raise rules.Misfit(f"{node.name!r} stacks other shapes than {first}")
         if node.op == "where" and first not in (shape, shape[:1]):
             raise rules.Misfit(f"{node.name!r} makes {shape} where a condition of {first} holds")
-    return inferred
 
 
 def _inferred(graph: Graph, shapes: dict) -> dict[Entry, tuple[int, ...]]:
@@ -243,38 +231,28 @@ def by_mxnet(method: str, graph: Graph, facts: dict) -> dict[Entry, Any]:
     return dict(zip(entries, inferred))
 
 
-def _with_open_batch(graph: Graph, of_parameters: Shapes, shapes: Shapes) -> dict[Entry, tuple[Size, ...]]:
-    """The shape of every output as a function of the batch size, the first size of every input."""
-    inputs = [{name: (batch, *shape[1:]) for name, shape in shapes.items()} for batch in BATCHES]
+def free_shapes(graph: Graph, of_parameters: Shapes, inputs: dict[str, tuple[Size, ...]],
+                fixed: dict[Entry, tuple[int, ...]]) -> dict[Entry, tuple[Size, ...]]:
+    """The shape of every output for inputs that have free sizes; see :mod:`gluonops.export.symbolic`.
+
+    ``fixed``: the shapes if no size is free. A Misfit is raised if the graph does not take all values of free sizes.
+    """
     try:
-        inferred = [_infer_shapes(graph, {**of_parameters, **of_batch}) for of_batch in inputs]
+        shapes = _complete(graph, _known(graph, rules.infer_shapes(graph, {**of_parameters, **inputs}, fixed)))
+    except Undecided as error:
+        raise rules.Misfit(str(error)) from error
+    return {entry: written(shapes[entry]) for entry in _entries(graph)}
+
+
+def _with_free_batch(graph: Graph, of_parameters: Shapes, shapes: Shapes,
+                     fixed: dict[Entry, tuple[int, ...]]) -> dict[Entry, tuple[Size, ...]]:
+    """The shape of every output as a function of the batch size, the first size of every input."""
+    try:
+        return free_shapes(graph, of_parameters, {name: (free("batch"), *shape[1:]) for name, shape in shapes.items()},
+                           fixed)
     except rules.Misfit as misfit:
-        raise _depends_on_batch(misfit) from misfit
-    open_shapes = {}
-    for entry in _entries(graph):
-        tried = [shapes_of[entry] for shapes_of in inferred]
-        if len({len(shape) for shape in tried}) > 1:
-            raise _depends_on_batch(f"the dimensions of {entry[0].name!r} depend on it")
-        open_shapes[entry] = tuple(_size(entry[0], sizes) for sizes in zip(*tried))
-    return open_shapes
-
-
-def _size(node: Node, tried: tuple[int, ...]) -> Size:
-    """One size from its values at ``BATCHES``."""
-    first, second, third = tried
-    if first == second == third:
-        return int(first)
-    factor, rest = divmod(second - first, BATCHES[1] - BATCHES[0])
-    offset = first - factor * BATCHES[0]
-    if rest or factor < 0 or factor * BATCHES[2] + offset != third:
-        raise _depends_on_batch(f"a size of {node.name!r} is {', '.join(map(str, tried))} for "
-                                f"{', '.join(map(str, BATCHES))} images")
-    return Batch(int(factor), int(offset))
-
-
-def _depends_on_batch(reason: str | Exception) -> OpError:
-    return OpError("export.onnx", f"the net does not take any batch size: {reason}",
-                   "Export it for the batch in data_shape: dynamic_batch=False, or --fixed-batch")
+        raise OpError("export.onnx", f"the net does not take any batch size: {misfit}",
+                      "Export it for the batch in data_shape: dynamic_batch=False, or --fixed-batch") from misfit
 
 
 class SizedNode(NodeValues):

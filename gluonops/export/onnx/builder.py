@@ -7,6 +7,7 @@ the others are lowered to MXNet's before.
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,8 @@ from ...contract.op import PREFIX
 from ..constants import evaluate
 from ..graph import Graph, Node
 from ..operators.registry import ONNX, OPSETS
-from ..sizes import Batch, Size, SizedNode, Sizes
+from ..sizes import SizedNode, Sizes
+from ..symbolic import Atom, FreeSize, Quotient, Size, terms_of
 
 if TYPE_CHECKING:
     import onnx
@@ -203,16 +205,21 @@ class Model:
 
     def size(self, size: Size) -> Tensor:
         """A size as a vector of one element."""
-        if not isinstance(size, Batch):
-            return self.ints(size)
+        products = [self._product(atoms, factor) for atoms, factor in terms_of(size).items() if atoms]
+        offset = terms_of(size).get((), 0)
+        return functools.reduce(operator.add, products + [self.ints(offset)] * (offset != 0 or not products))
+
+    def _product(self, atoms: tuple[Atom, ...], factor: int) -> Tensor:
+        product = functools.reduce(operator.mul, map(self._unknown, atoms))
+        return product if factor == 1 else product * self.ints(factor)
+
+    def _unknown(self, atom: Atom) -> Tensor:
+        """The batch size, or a quotient of sizes, as a vector of one element."""
+        if isinstance(atom, Quotient):
+            return self.size(atom.top) / self.size(atom.bottom)
         if self._batch is None:
             self._batch = self.first_size(Tensor(self, self._batch_of, np.float32))
-        value = self._batch
-        if size.factor != 1:
-            value = value * self.ints(size.factor)
-        if size.offset:
-            value = value + self.ints(size.offset)
-        return value
+        return self._batch
 
     def shape(self, sizes: Sequence[Size]) -> Tensor:
         """Sizes as a vector, computed at run time if one depends on the batch size."""
@@ -222,7 +229,7 @@ class Model:
 
     def positions(self, size: Size, dtype: Any) -> Tensor:
         """The vector 0, 1, ... of a size."""
-        if not isinstance(size, Batch):
+        if not isinstance(size, FreeSize):
             return self.constant(np.arange(size, dtype=dtype))
         return self.add("Range", 0, self.size(size).reshape(()), 1).cast(dtype)
 

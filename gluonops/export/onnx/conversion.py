@@ -1,7 +1,7 @@
 """Converts a model of MXNet's operators, and of those of gluonops that ONNX has, to an ONNX model.
 
-The shapes of all tensors are inferred first, at several batch sizes. They show what a reshape of MXNet's means, and
-which sizes depend on the batch. Then each node is converted by its operator's function in the table of converters.
+The shapes of all tensors are inferred first, for a batch whose size is free. They show what a reshape of MXNet's means,
+and which sizes depend on the batch. Then each node is converted by its operator's function in the table of converters.
 """
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from ..loops import unroll, without_branches
 from ..model import ExportedModel
 from ..operators.registry import operator_of, traits_of
 from ..sizes import Sizes
+from ..symbolic import Undecided
 from .builder import CONVERTERS, Model, OnnxCall, Tensor, refusal
 from .qdq import Quantization, Quantizer
 
@@ -105,6 +106,8 @@ def _convert(model: Model, node: Node, tensors: dict[Entry, Tensor], sizes: Size
         results = CONVERTERS[operator_of(node)](OnnxCall(model, node, quantizer.inputs(node, inputs), sizes))
     except OverflowError as error:   # of an attribute; MXNet's result depends on the processor
         raise refusal(node, f"has a number that its type of integers does not hold ({error})") from error
+    except Undecided as error:
+        raise refusal(node, f"has no converter for any size: {error}") from error
     if not isinstance(results, list):
         results = [results]
     for index, result in enumerate(results):

@@ -42,7 +42,11 @@ has a default in the function, or it stands for an attribute that one of the ope
     def _(call, *, axis): ...
 
 **Values.** ``@values`` enters what NumPy computes of the values of an operator's inputs, to the bit as MXNet does: a
-file is then read without MXNet. Where it copies nothing, ``call.moved()`` in the shape rule has the shape of it.
+file is then read without MXNet.
+
+**Free sizes.** A shape rule is also run on sizes that are free, such as the batch of an ONNX file; see
+:mod:`gluonops.export.symbolic`. So it computes with ``+ - * // %`` and compares, and asks for no number of elements
+by ``range`` or by an array of NumPy's: ``math.prod`` and :func:`.shapes.broadcast` take free sizes.
 
 **Types.** ``@types`` enters what computes the type of the output from those of the inputs, such as int64 for the
 ``_npi_argmax`` of float32 data. An operator without it returns the type of its first input.
@@ -57,7 +61,8 @@ error is a fault of the function, and passes with its traceback.
 **Operators of gluonops** are called ``gluonops_<name>`` in all tables, and their contracts parse their attributes.
 Those that are a function of ``torch/loss_functions.txt`` are entered in ``torch/loss_functions.py``.
 
-A module of a family imports neither MXNet nor ONNX nor torch, and of ``export`` only this package.
+A module of a family imports neither MXNet nor ONNX nor torch, and of ``export`` only this package, what it is built
+on and :mod:`gluonops.export.symbolic`.
 """
 from . import (  # noqa: F401  (the families fill the tables)
     activations,

@@ -71,10 +71,10 @@ def _(call: TorchCall, *, act_type) -> Form:
 
 
 @shape("LeakyReLU")
-def _(call: Call, *, act_type) -> Shape:
+def _(call: Call, *, act_type) -> Shape | list[Shape]:
     if act_type == "prelu":
         call.check(call.shapes[1] in ((1,), call.data[1:2]), 1, call.data[1:2])
-    return call.data
+    return [call.data, call.data] if act_type == "rrelu" else call.data   # with the slopes that it has drawn
 
 
 @onnx("LeakyReLU")

@@ -13,7 +13,7 @@ import numpy as np
 
 from .forms import Form, Single, number
 from .registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch, traits, types, values
-from .shapes import Call, Shape
+from .shapes import Call, Shape, broadcast
 
 # -- functions of one array -------------------------------------------------------------------------------------------
 # MXNet's name -> ONNX's operator and torch's function.
@@ -171,7 +171,7 @@ def _(call: Call) -> Shape:
 
 @shape(*(f"broadcast_{operation}" for operation in OF_TWO))
 def _(call: Call, left: Shape, right: Shape) -> Shape:
-    return np.broadcast_shapes(left, right)
+    return broadcast(left, right)
 
 
 @shape(*(name for operation in OF_TWO for name in names_of(operation)[2:]))

@@ -21,11 +21,6 @@ traits("squeeze", keeps_batch=True)
 traits("transpose", shown=("axes",))
 
 
-@shape("Reshape", "SwapAxis", "_np_reshape", "_npx_reshape", "expand_dims", "reshape_like", "squeeze", "transpose")
-def _(call: Call) -> Shape:
-    return call.moved()
-
-
 @onnx("Flatten", "Reshape", "expand_dims", "reshape_like", "squeeze")
 def _(call: OnnxCall, data: Tensor, *others: Tensor | None) -> Tensor:
     """MXNet has inferred the shape of the output."""
@@ -81,6 +76,21 @@ def _sizes(data: Sequence, codes: list[int]) -> list:
 @values("Reshape", "_np_reshape", "_npx_reshape")
 def _(call: Call, x: np.ndarray) -> np.ndarray:
     return x.reshape(_new_sizes(call, x.shape))
+
+
+@shape("Reshape", "_np_reshape", "_npx_reshape")
+def _(call: Call, data: Shape) -> Shape:
+    sizes = _new_sizes(call, data)
+    others = [size for size in sizes if size != -1]
+    call.check(len(sizes) - len(others) <= 1 and all(size >= 0 for size in others), 0, f"sizes for {tuple(sizes)}")
+    rest = math.prod(data) // math.prod(others) if len(others) < len(sizes) else 1
+    return _with_all_elements(call, [rest if size == -1 else size for size in sizes])
+
+
+def _with_all_elements(call: Call, sizes: Sequence) -> Shape:
+    """A shape that has as many elements as the data."""
+    call.check(math.prod(sizes) == math.prod(call.data), 0, f"as many elements as {tuple(sizes)} has")
+    return tuple(sizes)
 
 
 @torch("Reshape", "_np_reshape", "_npx_reshape")
@@ -154,6 +164,12 @@ def _(call: Call, x: np.ndarray, other: np.ndarray) -> np.ndarray:
     return x.reshape(*x.shape[:start], *other.shape[first:last], *x.shape[stop:])
 
 
+@shape("reshape_like")
+def _(call: Call, data: Shape, other: Shape) -> Shape:
+    (start, stop), (first, last) = _replaced_axes(call)
+    return _with_all_elements(call, [*data[:start], *other[first:last], *data[stop:]])
+
+
 @torch("reshape_like")
 def _(call: TorchCall) -> str:
     (start, stop), (first, last) = _replaced_axes(call)
@@ -177,6 +193,14 @@ def _(call: Call, x: np.ndarray, *, axis) -> np.ndarray:
     return np.expand_dims(x, axis)
 
 
+@shape("expand_dims")
+def _(call: Call, data: Shape, *, axis) -> Shape:
+    rank = len(data) + 1
+    call.check(-rank <= axis < rank, 0, f"an axis {axis}")
+    place = axis % rank
+    return (*data[:place], 1, *data[place:])
+
+
 in_torch("expand_dims", "{0}.unsqueeze(<axis>)")
 
 
@@ -188,6 +212,13 @@ def _squeezed_axes(call: Call, axis: Shape | None) -> Shape:
 @values("squeeze")
 def _(call: Call, x: np.ndarray, *, axis) -> np.ndarray:
     return np.atleast_1d(x.squeeze(_squeezed_axes(call, axis)))
+
+
+@shape("squeeze")
+def _(call: Call, data: Shape, *, axis) -> Shape:
+    gone = {call.from_front(each) for each in _squeezed_axes(call, axis)}
+    call.check(all(data[place] == 1 for place in gone), 0, f"a size of 1 along {axis}")
+    return tuple(size for place, size in enumerate(data) if place not in gone) or (1,)
 
 
 @torch("squeeze")
@@ -205,6 +236,13 @@ def _(call: Call, x: np.ndarray, *, dim1, dim2) -> np.ndarray:
     return x.swapaxes(dim1, dim2)
 
 
+@shape("SwapAxis")
+def _(call: Call, data: Shape, *, dim1, dim2) -> Shape:
+    sizes, first, second = list(data), call.from_front(dim1), call.from_front(dim2)
+    sizes[first], sizes[second] = sizes[second], sizes[first]
+    return tuple(sizes)
+
+
 @onnx("SwapAxis")
 def _(call: OnnxCall, data: Tensor, *, dim1, dim2) -> Tensor:
     return data.swapped(len(call.shape), dim1, dim2)
@@ -216,6 +254,13 @@ in_torch("SwapAxis", "{0}.transpose(<dim1>, <dim2>)")
 @values("transpose")
 def _(call: Call, x: np.ndarray, *, axes) -> np.ndarray:
     return x.transpose(axes or None)
+
+
+@shape("transpose")
+def _(call: Call, data: Shape, *, axes) -> Shape:
+    order = [call.from_front(axis) for axis in axes] or [*range(len(data))][::-1]
+    call.check(sorted(order) == [*range(len(data))], 0, f"{len(order)} axes")
+    return tuple(data[axis] for axis in order)
 
 
 @onnx("transpose")

@@ -139,6 +139,14 @@ def _where(condition: Tensor, rows: Tensor) -> Tensor:
 
 
 # -- the proposals of R-CNN -------------------------------------------------------------------------------------------
+@shape("_contrib_MultiProposal", "_contrib_Proposal")
+def _(call: Call, scores: Shape, offsets: Shape, sizes: Shape, *, rpn_post_nms_top_n) -> list[Shape]:
+    batch, channels, height, width = scores
+    call.expect(1, (batch, 2 * channels, height, width))
+    call.expect(2, (batch, 3))
+    return [(batch * rpn_post_nms_top_n, 5), (batch * rpn_post_nms_top_n, 1)]
+
+
 @onnx("_contrib_MultiProposal", most=None)
 @onnx("_contrib_Proposal", most=1)
 def _(call: OnnxCall, *inputs: Tensor, rpn_pre_nms_top_n, rpn_post_nms_top_n, threshold, most) -> list[Tensor]:

@@ -3,9 +3,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..values import NodeValues
 from . import schema
 from .forms import number
-from .registry import OnnxCall, Tensor, TorchCall, onnx, shape, torch, traits
+from .registry import OnnxCall, Tensor, TorchCall, onnx, shape, torch, traits, types
 from .shapes import Call, Shape
 
 OF_NUMPY = ("bernoulli", "choice", "exponential", "gamma", "gumbel", "logistic", "multinomial", "normal", "normal_n",
@@ -19,6 +20,39 @@ traits("_random_normal", "_random_uniform", acts_as="draw")
 @shape("_random_normal_like", "_random_uniform_like")
 def _(call: Call, data: Shape) -> Shape:
     return data
+
+
+@shape("_random_normal", "_random_uniform")
+def _(call: Call, *, shape) -> Shape:
+    return tuple(shape)
+
+
+@shape("_sample_normal", "_sample_uniform")
+def _(call: Call, first: Shape, second: Shape, *, shape) -> Shape:
+    """So many numbers for each element of the inputs."""
+    call.expect(1, first)
+    return (*first, *shape)
+
+
+@shape("_sample_multinomial")
+def _(call: Call, data: Shape, *, shape, get_prob) -> Shape | list[Shape]:
+    drawn = (*data[:-1], *shape) or (1,)
+    return [drawn, drawn] if get_prob else drawn
+
+
+@types("_random_normal", "_random_uniform")
+def _(call: NodeValues, *, dtype) -> str:
+    return dtype or "float32"
+
+
+@types("_sample_normal", "_sample_uniform")
+def _(call: NodeValues, first: np.dtype, second: np.dtype, *, dtype) -> np.dtype | str:
+    return dtype or (first if first.kind == "f" else "float32")
+
+
+@types("_sample_multinomial")
+def _(call: NodeValues, data: np.dtype, *, dtype, get_prob) -> str | list[np.dtype | str]:
+    return [dtype, data] if get_prob else dtype
 
 
 def _scaled(text: str, factor: float, offset: float) -> str:

@@ -83,8 +83,8 @@ def _(call: Call, *, start, stop, step, repeat, infer_range, dtype) -> np.ndarra
 
 
 @shape("_arange")
-def _(call: Call) -> Shape:
-    return VALUES["_arange"](call).shape
+def _(call: Call, *, infer_range) -> Shape:
+    return (OPEN,) if infer_range else VALUES["_arange"](call).shape
 
 
 @shape("_contrib_arange_like")
@@ -157,8 +157,9 @@ def _(call: Call, x: np.ndarray, *, shape) -> np.ndarray:
 
 
 @shape("broadcast_to")
-def _(call: Call) -> Shape:
-    return call.moved()
+def _(call: Call, data: Shape, *, shape) -> Shape:
+    call.check(len(shape) == len(data), 0, f"{len(shape)} axes")
+    return _grown(call, {axis: size for axis, size in enumerate(shape) if size})
 
 
 @shape("broadcast_axis")

@@ -134,15 +134,17 @@ def _(call: OnnxCall, data: Tensor, offset: Tensor, weight: Tensor, *bias: Tenso
     return _deformed(call, data, weight, offset, *(bias or [None]), mask)
 
 
-@shape("_contrib_ModulatedDeformableConvolution")
-def _(call: Call, *, kernel, num_filter, num_group, num_deformable_group) -> Shape:
-    """It has offsets, and weights of the points."""
+@shape("_contrib_DeformableConvolution", has_mask=False)
+@shape("_contrib_ModulatedDeformableConvolution", has_mask=True)
+def _(call: Call, *, kernel, num_filter, num_group, num_deformable_group, has_mask) -> Shape:
+    """It has offsets, and perhaps weights of the points."""
     sizes = _convolved(call, num_group)
     points = num_deformable_group * math.prod(kernel)
     call.expect(1, (call.data[0], 2 * points, *sizes))
-    call.expect(2, (call.data[0], points, *sizes))
-    call.expect(3, (num_filter, call.data[1] // num_group, *kernel))
-    call.expect(4, (num_filter,))
+    if has_mask:
+        call.expect(2, (call.data[0], points, *sizes))
+    call.expect(2 + has_mask, (num_filter, call.data[1] // num_group, *kernel))
+    call.expect(3 + has_mask, (num_filter,))
     return map_shape(call, num_filter, sizes)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..symbolic import Size
 from .forms import number
 from .registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch
 from .shapes import Call, Shape
@@ -154,9 +155,14 @@ def _places(rows: int, columns: int, offset: int) -> np.ndarray:
     return np.flatnonzero(np.eye(rows, columns, offset))
 
 
+def _length(rows: Size, columns: Size, offset: int) -> Size:
+    """How many elements a diagonal has."""
+    return max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)
+
+
 @shape("_linalg_extractdiag")
 def _(call: Call, a: Shape, *, offset) -> Shape:
-    return (*a[:-2], len(_places(*a[-2:], offset)))
+    return (*a[:-2], _length(*a[-2:], offset))
 
 
 @onnx("_linalg_extractdiag")
@@ -196,7 +202,7 @@ def _(call: Call, a: Shape, *, k, axis1, axis2) -> Shape:
         return (a[0] + abs(k),) * 2
     first, second = axis1 % len(a), axis2 % len(a)
     rest = [size for axis, size in enumerate(a) if axis not in (first, second)]
-    return (*rest, len(_places(a[first], a[second], k)))
+    return (*rest, _length(a[first], a[second], k))
 
 
 @onnx("diag")

@@ -12,7 +12,7 @@ from ..values import NodeValues
 from .arithmetic import remainder
 from .forms import number
 from .registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch, traits, types
-from .shapes import Call, Misfit, Shape
+from .shapes import Call, Misfit, Shape, broadcast
 
 FLOAT32, FLOAT64, INT32, INT64, BOOL = map(np.dtype, ("float32", "float64", "int32", "int64", "bool"))
 # The word in MXNet's name -> the operator of ONNX, and the expression in torch.
@@ -80,7 +80,7 @@ def alike(call: NodeValues, *read: np.dtype) -> np.dtype:
 
 # -- two arrays, or an array and a scalar -------------------------------------------------------------------------
 def _broadcast(call: Call, *shapes: Shape) -> Shape:
-    return np.broadcast_shapes(*shapes)
+    return broadcast(*shapes)
 
 
 def _same(call: Call, data: Shape, *others: Shape) -> Shape:
@@ -350,7 +350,7 @@ def _(call: TorchCall, *, fill_value) -> str:
 
 @shape("_npi_where", "_npi_where_lscalar", "_npi_where_rscalar", "_npi_where_scalar2")
 def _(call: Call, *shapes: Shape) -> Shape:
-    return np.broadcast_shapes(*shapes)
+    return broadcast(*shapes)
 
 
 @types("_npi_where", "_npi_where_lscalar", "_npi_where_rscalar")

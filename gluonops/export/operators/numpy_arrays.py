@@ -13,7 +13,7 @@ from ..values import NodeValues
 from .forms import Form
 from .numpy_arithmetic import FLOAT32, alike
 from .registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch, traits, types
-from .shapes import Call, Shape
+from .shapes import Call, Shape, broadcast
 
 traits("_np_copy", "_np_moveaxis", "_np_roll", "_np_squeeze", "_np_transpose", "_npi_broadcast_to", "_npi_flip",
        moves=True)
@@ -106,7 +106,7 @@ def _(call: TorchCall, *, source, destination) -> str:
 def _(call: Call, data: Shape, *, shape) -> Shape:
     """A size of -2 is the data's."""
     sizes = tuple(data[place - len(shape)] if size == -2 else size for place, size in enumerate(shape))
-    call.check(np.broadcast_shapes(data, sizes) == sizes, 0, f"what broadcasts to {sizes}")
+    call.check(broadcast(data, sizes) == sizes, 0, f"what broadcasts to {sizes}")
     return sizes
 
 

@@ -3,11 +3,9 @@ from __future__ import annotations
 
 import string
 
-import numpy as np
-
 from .numpy_arithmetic import promoted
 from .registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch, types
-from .shapes import Call, Shape
+from .shapes import Call, Shape, broadcast
 
 
 @shape("_np_dot")
@@ -85,7 +83,7 @@ def _(call: Call, left: Shape, right: Shape) -> Shape:
     rows, columns = left[-2:-1], right[-1:] if len(right) > 1 else ()
     inner = right[-2] if len(right) > 1 else right[0]
     call.check(left[-1] == inner, 1, f"{left[-1]} rows")
-    return (*np.broadcast_shapes(left[:-2], right[:-2]), *rows, *columns)
+    return (*broadcast(left[:-2], right[:-2]), *rows, *columns)
 
 
 @onnx("_npi_matmul")
@@ -109,7 +107,22 @@ def _equation(subscripts: str) -> str:
 
 @shape("_npi_einsum")
 def _(call: Call, *operands: Shape, subscripts) -> Shape:
-    return np.einsum(_equation(subscripts), *(np.broadcast_to(0.0, operand) for operand in operands)).shape
+    terms, result = _equation(subscripts).split("->")
+    sizes = {}
+    for term, operand in zip(terms.split(","), operands):
+        for label, size in zip(_labels(term, len(operand)), operand):
+            sizes[label], = broadcast((sizes.get(label, 1),), (size,))
+    dots = sum(isinstance(label, int) for label in sizes) if "..." in result else 0
+    return tuple(sizes[label] for label in _labels(result, len(result.replace("...", "")) + dots))
+
+
+def _labels(term: str, rank: int) -> list[str | int]:
+    """The letters of the axes of an operand, and numbers that end at -1 for those that dots stand for."""
+    front, dots, back = term.partition("...")
+    count = rank - len(front) - len(back)
+    if count < 0 or count and not dots:
+        raise ValueError(f"{term} has other axes than an operand of {rank}")
+    return [*front, *range(-count, 0), *back]
 
 
 @onnx("_npi_einsum")

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..symbolic import Size
 from .forms import Form, one
 from .registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch, traits, values
 from .shapes import OPEN, Call, Shape
@@ -37,17 +38,32 @@ def _(call: Call, x: np.ndarray) -> np.ndarray:
 
 
 @shape("slice")
-def _(call: Call) -> Shape:
-    return call.moved()
+def _(call: Call, data: Shape) -> Shape:
+    sizes = list(data)
+    for axis, bounds in _bounds(call).items():
+        sizes[axis] = _count(data[axis], *bounds)
+    call.check(OPEN in data or all(size > 0 for size in sizes), 0, "elements in what is taken")
+    return tuple(sizes)
+
+
+def _count(size: Size, begin: int | None, end: int | None, step: int | None) -> Size:
+    """How many elements a slice of Python's takes out of so many: as many as there are."""
+    step = step or 1
+    first, last = (0, size) if step > 0 else (-1, size - 1)   # where bounds out of range are taken to be
+    default = (first, last) if step > 0 else (last, first)
+    begin, end = (other if bound is None else max(bound + size, first) if bound < 0 else min(bound, last)
+                  for bound, other in zip((begin, end), default))
+    return max(-((begin - end) // step), 0)
 
 
 @shape("slice_axis")
 def _(call: Call, data: Shape) -> Shape:
-    """A slice of NumPy's takes what there is."""
     (axis, (begin, end, _)), = _bounds(call).items()
-    least = max(-(begin or 0), end or 0)
+    axis, least = call.from_front(axis), max(-(begin or 0), end or 0)
     call.check(data[axis] == OPEN or data[axis] >= least, 0, f"at least {least} along axis {axis}")
-    return call.moved()
+    size = _count(data[axis], begin, end, None)
+    call.check(OPEN in data or size > 0, 0, "elements in what is taken")
+    return (*data[:axis], size, *data[axis + 1:])
 
 
 @onnx("slice", "slice_axis")

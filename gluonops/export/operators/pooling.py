@@ -7,6 +7,7 @@ import operator
 
 import numpy as np
 
+from ..symbolic import scaled
 from .forms import Form, one
 from .registry import OnnxCall, Tensor, TorchCall, onnx, shape, torch, traits
 from .shapes import Call, Misfit, Shape
@@ -206,7 +207,7 @@ def _(call: Call, *, mode, height, width, scale_height, scale_width) -> Shape:
         if mode == "like":
             new = call.shapes[1][axis]
         elif mode == "size":
-            new = int(np.float32(scale) * old) if scale_height is not None else new
+            new = scaled(old, scale) if scale_height is not None else new
         else:
             raise Misfit(f"{call.node.name!r} has the mode {mode}, whose sizes only MXNet knows")
         sizes.append(new)

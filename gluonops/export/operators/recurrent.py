@@ -1,15 +1,19 @@
-"""Recurrent layers. MXNet's node has all layers, and all of their parameters in one vector."""
+"""Recurrent layers, and loops over the first axis of data.
+
+MXNet's node of a layer has all its layers, and all of their parameters in one vector.
+"""
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from ..values import NodeValues
 from .forms import Form
 from .registry import OnnxCall, Tensor, TorchCall, onnx, shape, torch, traits, types
-from .shapes import Call, Shape
+from .shapes import Call, Shape, infer_shapes, infer_types
 
 OPERATORS = {"lstm": "LSTM", "gru": "GRU", "rnn_relu": "RNN", "rnn_tanh": "RNN"}
 # The position in MXNet's order of each of ONNX's gates: i o f c of i f c o, and z r h of r z h.
@@ -52,6 +56,32 @@ def _(call: Call, *, state_size, num_layers, bidirectional, mode, state_outputs,
 def _(call: NodeValues, data: np.dtype, *others: np.dtype) -> np.dtype:
     """The lengths of sequences may have another type."""
     return data
+
+
+@shape("_foreach")
+def _(call: Call, *, in_data_locs, num_out_data) -> list[Shape]:
+    """Each step reads an element of the data. What it makes are rows of the outputs, and then the next states."""
+    data, others = call.shapes[:len(in_data_locs)], call.shapes[len(in_data_locs):]
+    steps = data[0][0]
+    call.check(all(each[0] == steps for each in data), 0, f"{steps} steps of all data")
+    body = call.node.subgraphs[0]
+    inferred = infer_shapes(body, _read_by_body(call, [*(each[1:] for each in data), *others]))
+    made = [inferred[entry] for entry in body.outputs]
+    return [*((steps, *each) for each in made[:num_out_data]), *made[num_out_data:]]
+
+
+@types("_foreach")
+def _(call: NodeValues, *read: np.dtype) -> list[np.dtype]:
+    body = call.node.subgraphs[0]
+    inferred = infer_types(body, _read_by_body(call, read))
+    return [inferred[entry] for entry in body.outputs]
+
+
+def _read_by_body(call: NodeValues, read: list | tuple) -> dict[str, Any]:
+    """The variables of a loop's body, and what of a list in the order of the node's inputs each of them reads."""
+    given = call.attributes
+    places = given["in_data_locs"] + given["in_state_locs"] + given["remain_locs"]
+    return {name: read[places.index(place)] for place, name in enumerate(call.node.subgraphs[0].variables())}
 
 
 @onnx("RNN")

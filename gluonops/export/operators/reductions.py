@@ -1,6 +1,7 @@
 """Reductions and cumulative sums, products of matrices, and what chooses between two arrays."""
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 import numpy as np
@@ -146,7 +147,7 @@ def _(call: TorchCall, *, axis, keepdims, op) -> str:
 
 @shape("_np_cumsum")
 def _(call: Call, data: Shape, *, axis) -> Shape:
-    return (int(np.prod(data)),) if axis is None else data
+    return (math.prod(data),) if axis is None else data
 
 
 @types("_np_cumsum")

@@ -85,6 +85,13 @@ def _without_padding(call: OnnxCall, images: Tensor, pooled: Tensor) -> Tensor:
     return is_padding.apply("Where", 0, pooled)
 
 
+@shape("_contrib_PSROIPooling")
+def _(call: Call, data: Shape, rois: Shape, *, output_dim, pooled_size) -> Shape:
+    call.check(len(data) == 4, 0, "4 dimensions")
+    call.check(len(rois) == 2 and rois[1] == 5, 1, "(regions, 5)")
+    return rois[0], output_dim, pooled_size, pooled_size
+
+
 @onnx("_contrib_PSROIPooling")
 def _(call: OnnxCall, data: Tensor, _: Tensor, *, spatial_scale, group_size) -> Tensor:
     """The mean over the pixels of each bin, as a product with a tensor of 1 where a pixel belongs to a bin, else 0."""

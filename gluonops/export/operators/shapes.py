@@ -3,7 +3,8 @@ from __future__ import annotations
 
 import collections
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Union
 
 import numpy as np
@@ -11,10 +12,11 @@ import numpy as np
 from ...contract import registry
 from ...contract.errors import OpError
 from ..graph import Entry, Graph, Node, is_ours, kind, our_name
+from ..symbolic import FreeSize, Size, Undecided
 from ..values import NodeValues
-from .registry import NOT_TAKEN, SHAPES, TYPES, VALUES, traits_of
+from .registry import NOT_TAKEN, SHAPES, TYPES, traits_of
 
-Shape = tuple[int, ...]
+Shape = tuple[Size, ...]
 Rule = Callable[["Call"], Union[Shape, list[Shape]]]
 RULES: dict[str, Rule] = SHAPES
 OPEN = 0   # a size that follows from what else a reader reads, as the batch of a recurrent layer's first states
@@ -59,15 +61,6 @@ class Call(NodeValues):
                       if keeps or axis not in axes)
         return shape or (1,)
 
-    def moved(self) -> Shape:
-        """The shape of what NumPy makes of the inputs, by arrays without memory: for operators that copy nothing."""
-        if None in self.shapes:
-            raise TypeError("a shape is not known")
-        result = VALUES[self.node.op](self, *(np.empty(shape, []) for shape in self.shapes))
-        takes_empty = traits_of(self.node).takes_empty
-        self.check(result.size > 0 or takes_empty or OPEN in self.data, 0, "elements in what is taken")
-        return result.shape
-
     def check(self, fits: bool, position: int, expected: object) -> None:
         """Raise a Misfit unless an input fits."""
         if not fits:
@@ -85,35 +78,78 @@ class Call(NodeValues):
         return self.data
 
 
-def infer_shapes(graph: Graph, shapes: dict[str, Shape]) -> dict[Entry, Shape | None]:
+def broadcast(*shapes: Shape) -> Shape:
+    """The shape to which arrays broadcast. A ValueError if they do not."""
+    result = []
+    for place in range(-max(map(len, shapes)), 0):
+        sizes = [shape[place] for shape in shapes if len(shape) >= -place]
+        larger = [size for size in sizes if size != 1] or [1]
+        if any(size != larger[0] for size in larger):
+            raise ValueError(f"sizes {sizes} do not broadcast")
+        result.append(larger[0])
+    return tuple(result)
+
+
+def infer_shapes(graph: Graph, shapes: dict[str, Shape],
+                 of_constants: Mapping[Entry, Shape] = MappingProxyType({})) -> dict[Entry, Shape | None]:
     """The shape of every output, as far as it follows from shapes of variables; None for others.
 
-    A Misfit if the shapes do not fit, or a node has no rule.
+    Sizes may be free; see :mod:`gluonops.export.symbolic`. ``of_constants`` are the shapes of outputs if none is: a
+    node without a rule that reads nothing free has these. A Misfit if the shapes do not fit, or not for all values of
+    the free sizes, or if a node has no rule.
     """
+    told = {}
+    while True:
+        found = _made(graph, shapes, of_constants, told)
+        is_open = {(node, 0) for node in graph.nodes() if not node.inputs and OPEN in (found[node, 0] or ())}
+        for node in reversed(graph.nodes()):
+            _follow(node, found)
+        learnt = {entry: found[entry] for entry in is_open if OPEN not in found[entry]}
+        if not learnt:
+            return found
+        told.update(learnt)   # What else reads these follows now.
+
+
+def _made(graph: Graph, shapes: dict[str, Shape], of_constants: Mapping[Entry, Shape],
+          told: dict[Entry, Shape]) -> dict[Entry, Shape | None]:
+    """The shapes that the rules make, from the first node to the last. ``told``: of open outputs, by their readers."""
     found = {}
     for node in graph.nodes():
-        if node.is_variable:
-            found[node, 0] = shapes.get(node.name)
+        if node.is_variable or (node, 0) in told:
+            found[node, 0] = told.get((node, 0), shapes.get(node.name))
             continue
         for source, index in node.inputs:
             if found[source, 0] is not None and (source, index) not in found:
                 raise Misfit(f"{node.name!r} ({node.op}) reads output {index} of {source.name!r}, which no rule makes")
-        rule = _known(node)
         call, outputs = Call(node, found), [None]
+        reads_free = any(isinstance(size, FreeSize) for shape in call.shapes for size in shape or ())
+        if _rule_of(node) is None and (node, 0) in of_constants and not reads_free:
+            found.update({entry: shape for entry, shape in of_constants.items() if entry[0] is node})
+            continue
+        rule = _known(node)
         with _explained(node, call.shapes):
             made = rule(call)
             made = made if isinstance(made, list) else [made]
-            if any(not isinstance(size, int) or size < 0 for shape in made for size in shape):
+            if any(not isinstance(size, (int, FreeSize)) or size < 0 for shape in made for size in shape):
                 raise ValueError(f"it would make {made}")
             outputs = made
         found.update({(node, index): shape for index, shape in enumerate(outputs)})
-    for node in reversed(graph.nodes()):   # the first state of a recurrent cell has the rows of what is made of it
-        if node.op in ("FullyConnected", "SliceChannel") and OPEN in (found[node.inputs[0]] or ()):
-            call = Call(node, found)
-            rows = [shape[0] for (maker, _), shape in found.items() if maker is node and shape]
-            if rows and call.attributes.get("axis") != 0:
-                call.expect(0, (max(rows), *call.data[1:]))
     return found
+
+
+def _follow(node: Node, found: dict[Entry, Shape | None]) -> None:
+    """Give what a node reads the sizes that were open, and that readers of its outputs have told."""
+    shapes = [found.get(entry) or () for entry in node.inputs]
+    if not any(isinstance(size, int) and size == OPEN for shape in shapes for size in shape):
+        return
+    call = Call(node, found)
+    if node.op in ("FullyConnected", "SliceChannel"):   # the first state of a recurrent cell has the rows of these
+        rows = [shape[0] for (maker, _), shape in found.items() if maker is node and shape]
+        if rows and call.attributes.get("axis") != 0:
+            call.expect(0, (max(rows), *call.data[1:]))
+    elif SHAPES.get(node.op) is SHAPES["elemwise_add"]:
+        for position in range(len(call.shapes)):
+            call.expect(position, found[node, 0])
 
 
 def infer_types(graph: Graph, types: dict[str, np.dtype],
@@ -146,6 +182,8 @@ def _explained(node: Node, read: list) -> Iterator[None]:
         yield
     except Misfit:
         raise
+    except Undecided as error:
+        raise Misfit(f"{node.name!r} ({node.op}) reads {read}: {error}") from error
     except OpError as error:
         raise Misfit(f"{node.name!r}: {error.what}") from error
     except (*NOT_TAKEN, AttributeError) as error:
@@ -158,10 +196,14 @@ def _explained(node: Node, read: list) -> Iterator[None]:
 
 def _known(node: Node) -> Rule:
     """The rule of a node. A Misfit if there is none."""
-    rule = of_contract if is_ours(node) else RULES.get(node.op)
+    rule = _rule_of(node)
     if rule is None:
         raise Misfit(f"{node.name!r} is the operator {kind(node)}, whose shapes only MXNet knows")
     return rule
+
+
+def _rule_of(node: Node) -> Rule | None:
+    return of_contract if is_ours(node) else RULES.get(node.op)
 
 
 def of_contract(call: Call) -> list[Shape]:

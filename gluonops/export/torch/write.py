@@ -12,7 +12,7 @@ import pathlib
 import re
 import tempfile
 import warnings
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,6 +36,7 @@ from .blocks import IMPORTED
 from .build import Builder
 from .classes import classes_of
 from .converters import WHERE, TorchCall, plain, refusal, snippets
+from .free_axes import compared_inputs, free_axes
 from .image_functions import images_source
 from .prepare import join, prepared, with_constants
 from .repeats import group_repeats
@@ -54,10 +55,6 @@ __all__ = ["torch"]
 
 # Tests with recorded numbers of MXNet's, and without.
 RECORDED, ALONE = (pathlib.Path(__file__).with_name(name) for name in ("test_net.txt", "test_alone.txt"))
-# The batch and the images with which a net is compared with MXNet, if it takes them: larger ones take longer. Where
-# smaller ones leave a batch norm fewer numbers, it divides by almost nothing, and doubles rounding differences.
-BATCH, DENSE_BATCH, LEAST_IMAGE, LEAST_PIXELS = 2, 5, 40, 4
-IMAGES = (12, 20, 40, 56, 80, 96, 112, 128, 144, 192)   # Nets that join scales take multiples of 32 or 64 only.
 
 
 def torch(net: mx.gluon.Block | str | os.PathLike, folder: str | os.PathLike,
@@ -303,7 +300,7 @@ def _forms(model: ExportedModel, own: Collection[str]) -> tuple[dict[Node, Form]
     """
     graph, values = model.graph, model.parameters
     sizes = Sizes(graph, model.inputs, values, model.metadata["dtype"], False, WHERE)
-    free, compared = _free_axes(model, sizes)
+    free, compared = free_axes(model, sizes), compared_inputs(model, sizes)
     join(graph, sizes, values, own)
     forms = {}
     for node in graph.nodes():
@@ -314,77 +311,6 @@ def _forms(model: ExportedModel, own: Collection[str]) -> tuple[dict[Node, Form]
                 raise refusal(node, "computes a parameter; expected one that is stored")
             forms[node] = form if is_stored else Form(form.text)
     return forms, compared
-
-
-def _free_axes(model: ExportedModel, sizes: Sizes) -> tuple[dict, Shapes]:
-    """The axes of each output whose size is another one for other batches, and other images or sequences if possible.
-
-    The second result are shapes of the inputs that the net takes as well, with small images if possible. One size of
-    images does not tell all axes: 40 and 64 rows may become two alike, and a map of one pixel stays one.
-    """
-    graph, inputs, values = model.graph, model.inputs, model.parameters
-    norms = [(node.inputs[0], attributes_of(node).get("axis", 1)) for node in graph.nodes()
-             if traits_of(node).has_channel_numbers]
-    slopes = [(node.inputs[0], 1) for node in graph.nodes() if node.op == "LeakyReLU" and len(node.inputs) > 1
-              and sizes.shape[node.inputs[1]] != (1,)]
-    free, taken = {entry: set() for entry in sizes.shape}, []
-    has_dense_norms = any(np.prod(sizes.shape[entry][2:]) == 1 for entry, _ in norms)
-    larger = {name: (*shape[:2], *[2 * size for size in shape[2:]]) for name, shape in inputs.items()}
-    for other in (larger, *_other_shapes(inputs, DENSE_BATCH if has_dense_norms else BATCH)):
-        if taken and all(shape[0] == inputs[name][0] for name, shape in other.items()):   # The batch is free.
-            break
-        try:
-            compared = Sizes(graph, other, values, model.metadata["dtype"], False, WHERE).shape
-        except OpError:
-            continue
-        if any(compared[entry][axis] != sizes.shape[entry][axis] for entry, axis in norms + slopes):
-            continue   # MXNet does not check it
-        for entry in free.keys() & compared.keys():
-            sizes_of_axes = zip(sizes.shape[entry], compared[entry])
-            free[entry] |= {axis for axis, (old, new) in enumerate(sizes_of_axes) if new != old}
-        has_pixels = all(np.prod(compared[entry][2:]) >= min(LEAST_PIXELS, np.prod(sizes.shape[entry][2:]))
-                         for entry, _ in norms)
-        if has_pixels and other is not larger:   # That would take longer to compare.
-            taken.append(other)
-    return free, next(iter(taken), inputs)
-
-
-def _other_shapes(inputs: Shapes, batch: int) -> Iterator[Shapes]:
-    """Shapes with another batch and other sizes, with another batch alone, and with other sizes alone."""
-    batches = {name: (batch if shape[0] != batch else batch + 1, *shape[1:]) for name, shape in inputs.items()}
-    yield from _other_sizes(batches)
-    yield batches
-    yield from _other_sizes(inputs)
-
-
-def _other_sizes(inputs: Shapes) -> Iterator[Shapes]:
-    """Shapes with small images, and with shorter sequences: with all of them, and with those of each length.
-
-    A video has twice as many frames where its images are small: half as many may be too few.
-    """
-    rank = max(map(len, inputs.values()))   # Images have so many dimensions, if there are any; labels have fewer.
-    images = [size for shape in inputs.values() if len(shape) == rank for size in shape[2:][-2:]]
-    for size in IMAGES:
-        if images and size >= min(LEAST_IMAGE, *images) and size not in images:   # else their axes would seem fixed
-            small = {name: (*shape[:2], *[2 * frames for frames in shape[2:-2]], *[size for _ in shape[2:][-2:]])
-                     for name, shape in inputs.items() if len(shape) == rank}
-            labels = {name: _of_small_images(shape, images, size) for name, shape in inputs.items()
-                      if name not in small}
-            yield {**inputs, **small, **labels}
-            if labels:
-                yield {**inputs, **small}
-    lengths = tuple(dict.fromkeys(shape[1] for shape in inputs.values() if len(shape) > 1 and shape[1] > 2))
-    for changed in dict.fromkeys([lengths, *((length,) for length in lengths)]):   # a mask may have one twice
-        yield {name: (shape[0], *[(old + 1) // 2 if old in changed else old for old in shape[1:]])
-               for name, shape in inputs.items()}
-
-
-def _of_small_images(shape: tuple[int, ...], images: list[int], size: int) -> tuple[int, ...]:
-    """The shape of labels of images that get another size: of maps of their pixels, or of boxes, here one more."""
-    sizes = [size if old in images else old for old in shape[1:]]
-    if len(shape) == 3 and sizes == [*shape[1:]]:
-        sizes[0] += 1
-    return (shape[0], *sizes)
 
 
 def _training(net: object, graph: Graph, parameters: Shapes) -> tuple[set[str], dict[str, tuple[float, float]]]:

@@ -106,6 +106,11 @@ CASES = [
         F.transpose(y, (1, 0, 2)), F.softmax(F.contrib.interleaved_matmul_encdec_qk(
             F.transpose(x, (1, 0, 2)), F.transpose(y, (1, 0, 2)), heads=2)), heads=2), (3, 8), (STEPS, 16)),
     case("divided_by_root", lambda F, x: F.contrib.div_sqrt_dim(x)),
+    case("sizes_that_are_no_line_in_the_batch", lambda F, x: [
+        F.reshape(F.dot(x, x, transpose_b=True), (-1,)), F.tile(F.dot(x, x, transpose_b=True), (2, 1)),
+        F.reshape(F.slice(x, begin=(None,), end=(None,), step=(2,)), (-4, -1, 1, 0))], (4,)),
+    case("every_second_row", lambda F, x: F.broadcast_like(
+        F.sum(x, axis=0, keepdims=True), F.slice(x, begin=(None,), end=(None,), step=(2,))), (4,)),
 ]
 
 
