@@ -179,7 +179,7 @@ struct Copies {
     GLUONOPS_INLINE bool are_many() const { return count * repeats > SUM_BLOCK; }
 
     // Sums all copies: add(sums, copy) adds one, whose first element is `copy`. That of the first copy is `from`.
-    // Whether they are MANY is asked for outside of the loop over elements, which would be slower by a quarter otherwise.
+    // Whether they are MANY is asked for outside of the loop over elements, which is slower by a quarter otherwise.
     template <bool MANY, typename V, int VECTORS, typename T, typename Add>
     GLUONOPS_INLINE void sum(V (&sums)[VECTORS], const T *from, const Add &add) const
     {
