@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Union
 
 import numpy as np
@@ -27,6 +28,7 @@ Arrays = dict[str, "mx.nd.NDArray"]   # NumPy's where MXNet is not installed
 Shapes = dict[str, tuple[int, ...]]
 DataShape = Union[tuple, dict]   # the only input's shape, or every input's by name
 BATCHES = (2, 3, 7)   # two give a line; the third shows whether it is one
+MOST_WAYS = 16   # of putting the batch into axes of the inputs, which are tried
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,8 +117,8 @@ def last_line(error: Exception) -> str:
 class Sizes:
     """Shapes and types of every output of a graph's nodes.
 
-    ``shapes`` and ``dtype`` are those of the inputs. With ``dynamic_batch`` the first sizes are left open. An
-    OpError if the graph refuses the shapes, or does not take any batch size.
+    ``shapes`` and ``dtype`` are those of the inputs. With ``dynamic_batch`` the batch size is left open, see
+    :func:`_with_open_batch`. An OpError if the graph refuses the shapes, or does not take any batch size.
     """
 
     def __init__(self, graph: Graph, shapes: Shapes, values: Arrays, dtype: str, dynamic_batch: bool,
@@ -244,8 +246,35 @@ def by_mxnet(method: str, graph: Graph, facts: dict) -> dict[Entry, Any]:
 
 
 def _with_open_batch(graph: Graph, of_parameters: Shapes, shapes: Shapes) -> dict[Entry, tuple[Size, ...]]:
-    """The shape of every output as a function of the batch size, the first size of every input."""
-    inputs = [{name: (batch, *shape[1:]) for name, shape in shapes.items()} for batch in BATCHES]
+    """The shape of every output as a function of the batch size, which is the first size of the first input.
+
+    The other inputs have it in front as well. If the graph does not take that, they may have it in any axis of that
+    size, as the states of a recurrent net do, (layers, batch, units).
+    """
+    first_error = None
+    for axes in itertools.islice(_batch_axes(shapes), MOST_WAYS):
+        try:
+            return _with_open_axes(graph, of_parameters, shapes, axes)
+        except OpError as error:
+            first_error = first_error or error
+    raise first_error
+
+
+def _batch_axes(shapes: Shapes) -> Iterator[dict[str, int]]:
+    """The axes that may have the batch size, by input. An input of which no axis has that size does not depend on it."""
+    batch = next((shape[0] for shape in shapes.values()), None)
+    names = [name for name, shape in shapes.items() if batch in shape]
+    choices = [[axis for axis, size in enumerate(shapes[name]) if size == batch][:1 if name == names[0] else None]
+               for name in names]
+    for axes in itertools.product(*choices):
+        yield dict(zip(names, axes))
+
+
+def _with_open_axes(graph: Graph, of_parameters: Shapes, shapes: Shapes,
+                    axes: dict[str, int]) -> dict[Entry, tuple[Size, ...]]:
+    """The shape of every output as a function of the batch size, which inputs have in these axes."""
+    inputs = [{name: tuple(batch if axes.get(name) == axis else size for axis, size in enumerate(shape))
+               for name, shape in shapes.items()} for batch in BATCHES]
     try:
         inferred = [_infer_shapes(graph, {**of_parameters, **of_batch}) for of_batch in inputs]
     except rules.Misfit as misfit:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ from ...backends.numpy_mode import is_numpy
 from ...contract.errors import OpError
 from ..graph import FIXED_AXES, Node
 from ..rules import Misfit
-from ..sizes import by_mxnet, fits
+from ..sizes import MOST_WAYS, by_mxnet, fits
 from .aligned import Aligned, Bound
 from .freeing import edits
 from .runs import Run, Runner
@@ -81,13 +82,32 @@ def _groups(runner: Runner, run: Run) -> list[Group]:
 
 
 def _recorded(runner: Runner, group: Group) -> Iterator[tuple[Group, Run | None]]:
-    """A run in which the size of a group is larger; None if the net refuses it. If so, each axis is tried alone."""
+    """A run in which the size of a group is larger; None if the net refuses it.
+
+    If so, other axes of that size are tried in its place, and at last each axis alone.
+    """
     other = _run(runner, dict.fromkeys(group.axes, group.size + 1))
     if other is not None or len(group.axes) == 1:
         yield group, other
         return
+    for elsewhere in itertools.islice(_elsewhere(runner, group), MOST_WAYS):
+        other = _run(runner, dict.fromkeys(elsewhere.axes, elsewhere.size + 1))
+        if other is not None:
+            yield elsewhere, other
+            return
     for axis in group.axes:
         yield from _recorded(runner, Group(group.size, (axis,)))
+
+
+def _elsewhere(runner: Runner, group: Group) -> Iterator[Group]:
+    """The batch in other axes: a state of a recurrent net is (layers, batch, units), and layers may be as many."""
+    if any(axis for _, axis in group.axes):
+        return
+    choices = [[(name, axis) for axis, size in enumerate(runner.arguments.arrays[name].shape) if size == group.size]
+               for name, _ in group.axes]
+    for axes in itertools.product(*choices):
+        if axes != group.axes:
+            yield Group(group.size, axes)
 
 
 def _of_single_axes(runner: Runner, runs: list[Run], group: Group) -> list[Run]:
