@@ -261,7 +261,7 @@ def _with_open_batch(graph: Graph, of_parameters: Shapes, shapes: Shapes) -> dic
 
 
 def _batch_axes(shapes: Shapes) -> Iterator[dict[str, int]]:
-    """The axes that may have the batch size, by input. An input of which no axis has that size does not depend on it."""
+    """The axes that may have the batch size, by input. An input without an axis of that size does not depend on it."""
     batch = next((shape[0] for shape in shapes.values()), None)
     names = [name for name, shape in shapes.items() if batch in shape]
     choices = [[axis for axis, size in enumerate(shapes[name]) if size == batch][:1 if name == names[0] else None]

@@ -23,7 +23,7 @@ from .canonical import canonicalize_graph
 from .graph import Graph
 from .legacy_names import repair_shapes, write_legacy_names
 from .metadata import metadata_of
-from .recording import check_initialized
+from .recording import check_initialized, signature_of
 from .sizes import DataShape, Shapes, input_shapes, known_shapes, last_line, mismatch_reason, type_mismatch, type_name
 from .training_parts import ends_in_softmax
 
@@ -84,14 +84,7 @@ def _traced(where: str, net: mx.gluon.HybridBlock, shapes: Shapes, dtype: str | 
 
 def _check_inputs(where: str, net: mx.gluon.HybridBlock, shapes: Shapes) -> None:
     """Raise an OpError if ``data_shape`` has fewer inputs than the net needs, as far as a signature tells them."""
-    base = mx.gluon.HybridBlock
-    if type(net).__call__ is not base.__call__:
-        function = net.__call__   # gluon's LSTM has one, whose states are optional
-    elif type(net).forward is not base.forward:
-        function = net.forward
-    else:
-        function = functools.partial(net.hybrid_forward, mx.sym)
-    needed = [one.name for one in inspect.signature(function).parameters.values()
+    needed = [one.name for one in inspect.signature(signature_of(net)).parameters.values()
               if one.kind is one.POSITIONAL_OR_KEYWORD and one.default is one.empty and one.name not in net._reg_params]
     if len(shapes) < len(needed):
         example = ", ".join(f"{name!r}: (...)" for name in needed)
