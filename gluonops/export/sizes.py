@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import itertools
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Union
 
@@ -110,8 +111,8 @@ def refused(where: str, shapes: Shapes, reason: str | Exception) -> OpError:
 
 
 def last_line(error: Exception) -> str:
-    """The message of MXNet's error without its C++ traceback."""
-    return str(error).strip().splitlines()[-1]
+    """The message of MXNet's error without its C++ traceback, and without the time and the line of MXNet's source."""
+    return re.sub(r"\[\d\d:\d\d:\d\d\] \S+:\d+: ", "", str(error).strip().splitlines()[-1])
 
 
 class Sizes:

@@ -510,6 +510,15 @@ def divided(x):
     return x / (1 // 0)
 
 
+def test_an_error_of_mxnet_is_quoted_without_its_source():
+    net = Two()
+    net.initialize()
+    net(nd.ones((2, 3)))
+    with pytest.raises(OpError, match="fails with the inputs") as caught:
+        ExportedModel.from_net(net, inputs=nd.ones((2, 7)))
+    assert "src/" not in str(caught.value)
+
+
 def test_an_error_of_the_net_is_named_with_its_line():
     number = divided.__code__.co_firstlineno + 1
     with pytest.raises(OpError, match=f"Plain fails .* in {THIS} line {number}: ZeroDivisionError"):

@@ -9,6 +9,7 @@ from gluonops import export
 from mxnet import np, npx
 from mxnet.gluon import Block, HybridBlock, nn
 from test_numpy_blocks import LOSSES, MODELS, NN
+from typed import Typed
 
 SHAPE = (2, 3, 8, 8)
 
@@ -143,6 +144,38 @@ def test_exports(name, way, called, tmp_path):
         assert is_clear(error)
     assert (npx.is_np_shape(), npx.is_np_array()) == mode
     assert list(tmp_path.iterdir()) == []
+
+
+def save(prefix, graph, parameters):
+    graph.save(f"{prefix}-symbol.json")
+    mx.nd.save(f"{prefix}-0000.params", {f"arg:{name}": mx.nd.ones(shape) for name, shape in parameters.items()})
+
+
+FILES = {   # Parameters, and what the message says.
+    "a parameter is missing": ({"dense_bias": (2,)}, "has no value for dense_weight; it has dense_bias. Pass the param"),
+    "no input": ({"dense_bias": (2,), "dense_weight": (2, 192), "data": (1, 3, 8, 8)},
+                 "no output of the file depends on an input: all that its graph reads are parameters. Export a net"),
+}
+
+
+@pytest.mark.parametrize("numpy", [False, True], ids=["legacy", "NumPy"])
+@pytest.mark.parametrize("name", FILES)
+def test_files(name, numpy, tmp_path, monkeypatch, capsys):
+    """In Python and by command."""
+    parameters, words = FILES[name]
+    graph = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2, name="dense")
+    graph = (graph.as_np_ndarray() * 2).as_nd_ndarray() if numpy else graph * 2
+    save(tmp_path / "net", graph, parameters)
+    prefix, shape = str(tmp_path / "net"), "1,3,8,8"
+    for call in EXPORTS["onnx"], EXPORTS["torch"], EXPORTS["picture"]:
+        with pytest.raises(gops.OpError, match=words) as error:
+            call(prefix, tmp_path, data_shape=(1, 3, 8, 8))
+        assert is_clear(error)
+    gluonops = Typed(monkeypatch, capsys, tmp_path)
+    for options in (["--onnx", f"{prefix}.onnx"], ["--torch", f"{prefix}-port"], [f"{prefix}-again"]):
+        out, err = gluonops("export", prefix, *options, "--data-shape", shape, fails=1)
+        assert words in err and len(err.splitlines()) == 1 and not out
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["net-0000.params", "net-symbol.json"]
 
 
 SMALL = [name for name in MODELS if not name.startswith("yolo")]

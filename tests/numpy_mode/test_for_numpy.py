@@ -155,7 +155,8 @@ def prepared(name, rng):
 
 
 EXPORTED = ["GroupNorm", "InstanceNorm", "InstanceNorm, axis", "ReflectionPad2D", "HybridConcurrent", "PixelShuffle2D",
-            "LSTMCell", "ResidualCell", "ZoneoutCell", "LSTMCell, unrolled", "GRUCell, unrolled", "LSTM", "GRU", "mobilenet_v2"]
+            "LSTMCell", "ResidualCell", "ZoneoutCell", "LSTMCell, unrolled", "GRUCell, unrolled", "LSTM", "GRU",
+            "mobilenet_v2"]
 
 
 @pytest.mark.parametrize("name", EXPORTED)
