@@ -195,9 +195,9 @@ class States(Block):
         return self.out(y), state
 
 
-@pytest.mark.parametrize("batch", [2, 3])
+@pytest.mark.parametrize("batch", [2, 3, 4])
 def test_onnx_takes_any_batch_of_states(batch, tmp_path, rng):
-    """The batch is as large as the number of layers, or not."""
+    """The batch is as large as the number of layers, as the units, or as neither."""
     ort = pytest.importorskip("onnxruntime")
     net = States()
     net.initialize(mx.init.Normal(0.3))
@@ -207,7 +207,7 @@ def test_onnx_takes_any_batch_of_states(batch, tmp_path, rng):
     gops.export.onnx(net, tmp_path / "net.onnx", inputs=drawn(batch))
     session = ort.InferenceSession(str(tmp_path / "net.onnx"), providers=["CPUExecutionProvider"])
     assert [one.shape for one in session.get_inputs()] == [["batch", 5, 3], [2, "batch", 4]]
-    x, state = drawn(4)
+    x, state = drawn(6)
     found = session.run(None, {"x": x.asnumpy(), "state_0": state[0].asnumpy()})
     for one, two in zip(found, outputs_of(net, x, state)):
         np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-6)

@@ -94,17 +94,24 @@ def _recorded(runner: Runner, group: Group) -> Iterator[tuple[Group, Run | None]
         other = _run(runner, dict.fromkeys(elsewhere.axes, elsewhere.size + 1))
         if other is not None:
             yield elsewhere, other
-            return
-    for axis in group.axes:
+            break
+    else:
+        elsewhere = Group(group.size, ())
+    for axis in (axis for axis in group.axes if axis not in elsewhere.axes):
         yield from _recorded(runner, Group(group.size, (axis,)))
 
 
 def _elsewhere(runner: Runner, group: Group) -> Iterator[Group]:
-    """The batch in other axes: a state of a recurrent net is (layers, batch, units), and layers may be as many."""
-    if any(axis for _, axis in group.axes):
+    """The batch of the first input in other axes of the others.
+
+    A state of a recurrent net is (layers, batch, units), and layers or units may be as many as the batch.
+    """
+    shapes = {name: array.shape for name, array in runner.arguments.arrays.items()}
+    first = next(iter(shapes))
+    if (first, 0) not in group.axes:
         return
-    choices = [[(name, axis) for axis, size in enumerate(runner.arguments.arrays[name].shape) if size == group.size]
-               for name, _ in group.axes]
+    choices = [[(name, axis) for axis, size in enumerate(shape) if size == group.size and (name != first or not axis)]
+               for name, shape in shapes.items() if group.size in shape]
     for axes in itertools.product(*choices):
         if axes != group.axes:
             yield Group(group.size, axes)
