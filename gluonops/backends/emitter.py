@@ -169,7 +169,7 @@ def is_symbolic(error: Callable, names: Sequence[str], inputs: Sequence) -> bool
     raise error(f"{got}; expected NDArrays or Symbols", remedies[0])
 
 
-_REMEDIES = {"mxnet.numpy.ndarray": "Convert it with .as_nd_ndarray()",
+_REMEDIES = {"mxnet.numpy.ndarray": "Convert it with .as_nd_ndarray(), or the others with .as_np_ndarray()",
              "sparse NDArray": "Convert it with .tostype('default')"}
 
 

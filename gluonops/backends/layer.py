@@ -12,9 +12,11 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from mxnet.base import MXNetError
 from mxnet.gluon import Block, HybridBlock
 from mxnet.util import is_np_array, np_array
 
+from ..contract.errors import OpError
 from . import numpy_mode
 
 
@@ -26,6 +28,16 @@ class EitherModeBlock(HybridBlock):
         body = vars(cls).get("hybrid_forward")
         if body is not None:
             cls.hybrid_forward = in_either_mode(body)
+
+    def __call__(self, *inputs: Any) -> Any:
+        """Call the block. Arrays and parameters that do not belong to one mode are an OpError."""
+        try:
+            return super().__call__(*inputs)
+        except (OpError, MXNetError):
+            raise
+        except (AttributeError, RuntimeError, TypeError, ValueError) as error:
+            numpy_mode.check_call(self, inputs, error)
+            raise
 
 
 def in_either_mode(body: Callable) -> Callable:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -127,8 +128,77 @@ def array(values: Any, dtype: Any) -> mx.nd.NDArray:
 
 
 def check_inputs(where: str, inputs: Iterable[Any]) -> None:
-    """Raise an OpError for legacy arrays or symbols in NumPy mode."""
+    """Raise an OpError for arrays or symbols of the mode that is not in force."""
     for number, value in enumerate(inputs):
-        if is_legacy(value):
+        if is_np_array() and is_legacy(value):
             raise OpError(where, f"input {number} is a legacy array or symbol, and npx.set_np() is in force; expected "
                           "mx.np arrays or NumPy symbols", "Convert it with .as_np_ndarray()")
+        if not is_np_array() and is_numpy(value):
+            raise OpError(where, f"input {number} is an array or symbol of mx.np, and npx.set_np() is not in force; "
+                          "expected legacy ones", "Call npx.set_np() first, or convert it with .as_nd_ndarray()")
+
+
+def check_parameters(where: str, net: mx.gluon.Block) -> None:
+    """Raise an OpError for a net with parameters of the mode that is not in force."""
+    check_one_mode(where, net)
+    for parameter in net.collect_params().values():
+        if parameter._data is not None and is_numpy(parameter._data[0]) != is_np_array():
+            kind, state = ("a legacy array", "in force") if is_np_array() else ("an mx.np array", "not in force")
+            raise OpError(where, f"its parameter {parameter.name} is {kind}, and npx.set_np() is {state}",
+                          f"{_REMEDIES[not is_np_array()]}, or make and initialize the net again")
+
+
+_REMEDIES = {True: "Call npx.set_np() first", False: "Call npx.reset_np() first"}   # whether NumPy mode is needed
+
+
+def layer_of_other_mode(error: BaseException | None) -> str | None:
+    """The operator of a layer that was made in the other mode, if an error says so; None if it says something else.
+
+    A layer of Gluon, such as Conv2D, chooses the name of its operator when it is made.
+    """
+    made = re.fullmatch(r"module 'mxnet\.(?:symbol|ndarray)[\w.]*' has no attribute '(\w+)'", str(error))
+    is_known = made and any(hasattr(space, made[1]) for space in (mx.sym, mx.sym.npx))
+    return made[1] if is_known else None
+
+
+def called_operator_of_other_mode(error: Exception) -> str | None:
+    """Words for the operator of the other mode that an error says was called, such as ``legacy operator relu``."""
+    found = re.search(r"is known as `([\w.]+)` in Python\. This is a (legacy|numpy) operator", str(error))
+    return f"{found[2]} operator {found[1]}" if found else None
+
+
+def of_other_mode(where: str, net: mx.gluon.Block, what: str) -> OpError:
+    """Return the OpError for a net of which a part belongs to the mode that is not in force.
+
+    ``what`` is what the net does.
+    """
+    own, call = ("NumPy mode", "after npx.set_np(), with F.np and F.npx") if is_np_array() else (
+        "legacy mode", "without npx.set_np(), with operators of F itself")
+    return OpError(where, f"{type(net).__name__} is of {own}, and {what}",
+                   f"Make, write and initialize the whole net {call}")
+
+
+def check_initialized(where: str, net: mx.gluon.Block, parameters: Iterable[mx.gluon.Parameter]) -> None:
+    """Raise an OpError if a parameter of a net has neither numbers nor a way to get them."""
+    for parameter in parameters:
+        if parameter._data is None and not parameter._deferred_init:
+            raise OpError(where, f"the parameter {parameter.name} of {type(net).__name__} is not initialized",
+                          "Call net.initialize() or net.load_parameters(path) first")
+
+
+def check_call(block: mx.gluon.Block, inputs: Iterable[Any], error: Exception) -> None:
+    """Raise the OpError that says why a call of a block has failed, if modes or missing numbers are the reason.
+
+    ``error`` is what MXNet has raised. Nothing is raised if it has another reason.
+    """
+    where = block.name
+    if isinstance(error.__context__, OpError):   # MXNet quotes what fails while it infers the shapes of parameters.
+        raise error.__context__
+    if isinstance(error, RuntimeError):
+        check_initialized(where, block, block.collect_params().values())
+        return
+    check_inputs(where, inputs)
+    check_parameters(where, block)
+    layer = layer_of_other_mode(error) or layer_of_other_mode(error.__context__)
+    if layer:
+        raise of_other_mode(where, block, f"has a layer of {layer} that was made in the other one")

@@ -5,8 +5,10 @@ MXNet infers shapes for fixed sizes only. The shape rules also run on free ones:
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Union
 
 import numpy as np
@@ -25,6 +27,7 @@ if importing.is_imported():
 Arrays = dict[str, "mx.nd.NDArray"]   # NumPy's where MXNet is not installed
 Shapes = dict[str, tuple[int, ...]]
 DataShape = Union[tuple, dict]   # the only input's shape, or every input's by name
+MOST_WAYS = 16   # of putting the batch into axes of the inputs, which are tried
 
 
 def type_name(where: str, dtype: str | type | np.dtype) -> str:
@@ -89,15 +92,15 @@ def refused(where: str, shapes: Shapes, reason: str | Exception) -> OpError:
 
 
 def last_line(error: Exception) -> str:
-    """The message of MXNet's error without its C++ traceback."""
-    return str(error).strip().splitlines()[-1]
+    """The message of MXNet's error without its C++ traceback, and without the time and the line of MXNet's source."""
+    return re.sub(r"\[\d\d:\d\d:\d\d\] \S+:\d+: ", "", str(error).strip().splitlines()[-1])
 
 
 class Sizes:
     """Shapes and types of every output of a graph's nodes.
 
-    ``shapes`` and ``dtype`` are those of the inputs. With ``dynamic_batch`` the first sizes are left open. An
-    OpError if the graph refuses the shapes, or does not take any batch size.
+    ``shapes`` and ``dtype`` are those of the inputs. With ``dynamic_batch`` the batch size is left open, see
+    :func:`_with_free_batch`. An OpError if the graph refuses the shapes, or does not take any batch size.
     """
 
     def __init__(self, graph: Graph, shapes: Shapes, values: Arrays, dtype: str, dynamic_batch: bool,
@@ -246,13 +249,31 @@ def free_shapes(graph: Graph, of_parameters: Shapes, inputs: dict[str, tuple[Siz
 
 def _with_free_batch(graph: Graph, of_parameters: Shapes, shapes: Shapes,
                      fixed: dict[Entry, tuple[int, ...]]) -> dict[Entry, tuple[Size, ...]]:
-    """The shape of every output as a function of the batch size, the first size of every input."""
-    try:
-        return free_shapes(graph, of_parameters, {name: (free("batch"), *shape[1:]) for name, shape in shapes.items()},
-                           fixed)
-    except rules.Misfit as misfit:
-        raise OpError("export.onnx", f"the net does not take any batch size: {misfit}",
-                      "Export it for the batch in data_shape: dynamic_batch=False, or --fixed-batch") from misfit
+    """The shape of every output as a function of the batch size, which is the first size of the first input.
+
+    The other inputs have it in front as well. If the graph does not take that, they may have it in any axis of that
+    size, as the states of a recurrent net do, (layers, batch, units).
+    """
+    first_misfit = None
+    for axes in itertools.islice(_batch_axes(shapes), MOST_WAYS):
+        inputs = {name: tuple(free("batch") if axes.get(name) == axis else size for axis, size in enumerate(shape))
+                  for name, shape in shapes.items()}
+        try:
+            return free_shapes(graph, of_parameters, inputs, fixed)
+        except rules.Misfit as misfit:
+            first_misfit = first_misfit or misfit
+    raise OpError("export.onnx", f"the net does not take any batch size: {first_misfit}",
+                  "Export it for the batch in data_shape: dynamic_batch=False, or --fixed-batch") from first_misfit
+
+
+def _batch_axes(shapes: Shapes) -> Iterator[dict[str, int]]:
+    """The axes that may have the batch size, by input. An input without an axis of that size does not depend on it."""
+    batch = next((shape[0] for shape in shapes.values()), None)
+    names = [name for name, shape in shapes.items() if batch in shape]
+    choices = [[axis for axis, size in enumerate(shapes[name]) if size == batch][:1 if name == names[0] else None]
+               for name in names]
+    for axes in itertools.product(*choices):
+        yield dict(zip(names, axes))
 
 
 class SizedNode(NodeValues):

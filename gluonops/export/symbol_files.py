@@ -183,9 +183,12 @@ def shapes_of_inputs(where: str, graph: Graph, values: Arrays, stored: Shapes, d
     """The shapes of the inputs: those in ``data_shape``, and for the others those that the file has ``stored``.
 
     ``data_shape`` is the shape of the only input, whatever its name is, or those of some inputs by name. An OpError
-    if it names an input that does not exist, or the shape of an input is unknown.
+    if it names an input that does not exist, the shape of an input is unknown, or the graph has no input.
     """
     inputs = [name for name in graph.variables() if name not in values]
+    if not inputs:
+        raise OpError(where, "no output of the file depends on an input: all that its graph reads are parameters",
+                      "Export a net that computes its outputs from what it is called with")
     label_names = labels(graph, values)
     wanted = [name for name in inputs if name not in label_names]
     typed = _given_shapes(where, inputs, wanted, data_shape)
@@ -204,14 +207,14 @@ def _given_shapes(where: str, inputs: list[str], wanted: list[str], data_shape: 
     if not isinstance(data_shape, dict):
         if len(wanted) != 1:
             raise OpError(where, f"data_shape is {data_shape!r}, one shape, and the file has the inputs "
-                          f"{', '.join(inputs) or 'none'}", "Name each: a dict such as {'data': (1, 3, 224, 224)}, or "
+                          f"{', '.join(inputs)}", "Name each: a dict such as {'data': (1, 3, 224, 224)}, or "
                           "--data-shape data=1,3,224,224, several times")
         data_shape = {wanted[0]: data_shape}
     shapes = input_shapes(where, data_shape)
     unknown = [name for name in shapes if name not in inputs]
     if unknown:
-        expected = " or ".join(map(repr, inputs)) or "none, for the file has no input"
-        raise OpError(where, f"data_shape names {unknown[0]!r}; expected {expected}", "Use the names that the file has")
+        raise OpError(where, f"data_shape names {unknown[0]!r}; expected {' or '.join(map(repr, inputs))}",
+                      "Use the names that the file has")
     return shapes
 
 

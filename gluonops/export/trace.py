@@ -23,7 +23,7 @@ from .canonical import canonicalize_graph
 from .graph import Graph
 from .legacy_names import repair_shapes, write_legacy_names
 from .metadata import metadata_of
-from .recording import check_initialized
+from .recording import check_initialized, signature_of
 from .sizes import DataShape, Shapes, input_shapes, known_shapes, last_line, mismatch_reason, type_mismatch, type_name
 from .training_parts import ends_in_softmax
 
@@ -84,14 +84,7 @@ def _traced(where: str, net: mx.gluon.HybridBlock, shapes: Shapes, dtype: str | 
 
 def _check_inputs(where: str, net: mx.gluon.HybridBlock, shapes: Shapes) -> None:
     """Raise an OpError if ``data_shape`` has fewer inputs than the net needs, as far as a signature tells them."""
-    base = mx.gluon.HybridBlock
-    if type(net).__call__ is not base.__call__:
-        function = net.__call__   # gluon's LSTM has one, whose states are optional
-    elif type(net).forward is not base.forward:
-        function = net.forward
-    else:
-        function = functools.partial(net.hybrid_forward, mx.sym)
-    needed = [one.name for one in inspect.signature(function).parameters.values()
+    needed = [one.name for one in inspect.signature(signature_of(net)).parameters.values()
               if one.kind is one.POSITIONAL_OR_KEYWORD and one.default is one.empty and one.name not in net._reg_params]
     if len(shapes) < len(needed):
         example = ", ".join(f"{name!r}: (...)" for name in needed)
@@ -203,8 +196,8 @@ def _call(where: str, net: mx.gluon.HybridBlock, shapes: Shapes, inputs: list) -
     except AttributeError as error:
         raise _without_attribute(where, net, shapes, error) from error
     except Exception as error:   # a user's net may raise anything
-        if legacy := re.search(r"is known as `([\w.]+)` in Python\. This is a (legacy|numpy) operator", str(error)):
-            raise _of_other_mode(where, net, f"calls the {legacy[2]} operator {legacy[1]}") from error
+        if operator := numpy_mode.called_operator_of_other_mode(error):
+            raise numpy_mode.of_other_mode(where, net, f"calls the {operator}") from error
         message = last_line(error) if str(error).strip() else ""
         reason = f"{type(error).__name__}: {message}"
         refusal = _refusal(where, net, shapes, reason)
@@ -215,10 +208,8 @@ def _call(where: str, net: mx.gluon.HybridBlock, shapes: Shapes, inputs: list) -
 
 def _without_attribute(where: str, net: mx.gluon.HybridBlock, shapes: Shapes, error: AttributeError) -> OpError:
     """The OpError for a net that reads an attribute that a Symbol does not have, such as its shape."""
-    made = re.fullmatch(r"module 'mxnet\.symbol[\w.]*' has no attribute '(\w+)'", str(error))
-    spaces = (mx.sym, mx.sym.npx)   # a layer of Gluon chooses its operator when it is made
-    if made and any(hasattr(space, made[1]) for space in spaces):
-        return _of_other_mode(where, net, f"has a layer of {made[1]} that was made in the other one")
+    if layer := numpy_mode.layer_of_other_mode(error):
+        return numpy_mode.of_other_mode(where, net, f"has a layer of {layer} that was made in the other one")
     read = re.search(rf"'_?Symbol' object has no attribute '({'|'.join(ARRAY_ATTRIBUTES)})'", str(error))
     if read is None:
         return _refusal(where, net, shapes, f"AttributeError: {last_line(error)}")
@@ -228,14 +219,6 @@ def _without_attribute(where: str, net: mx.gluon.HybridBlock, shapes: Shapes, er
                    "only, because a graph takes arrays of any size",
                    "Use F.reshape with 0 and -1, F.reshape_like, F.slice_like, F.broadcast_like, F.zeros_like or "
                    f"F.contrib.arange_like; or {RECORD}")
-
-
-def _of_other_mode(where: str, net: mx.gluon.HybridBlock, what: str) -> OpError:
-    """The OpError for a net of which a part belongs to the other mode. ``what`` is what the net does."""
-    own, call = ("NumPy mode", "after npx.set_np(), with F.np and F.npx") if is_np_array() else (
-        "legacy mode", "without npx.set_np(), with operators of F itself")
-    return OpError(where, f"{type(net).__name__} is of {own}, and {what}",
-                   f"Make, write and initialize the whole net {call}")
 
 
 def _with_loss_head(where: str, net: mx.gluon.HybridBlock, outputs: list[mx.sym.Symbol], head: str) -> mx.sym.Symbol:

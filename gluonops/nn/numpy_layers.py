@@ -20,9 +20,9 @@ __all__ = ["for_numpy"]
 OF_LEGACY = (
     nn.GroupNorm, nn.InstanceNorm, nn.ReflectionPad2D, contrib.nn.HybridConcurrent, contrib.nn.PixelShuffle1D,
     contrib.nn.PixelShuffle2D, contrib.nn.PixelShuffle3D, contrib.nn.SyncBatchNorm, mobilenet.LinearBottleneck,
-    mobilenet.RELU6, rnn.GRUCell, rnn.LSTMCell, rnn.RNNCell, loss.CosineEmbeddingLoss, loss.CTCLoss, loss.HingeLoss,
-    loss.HuberLoss, loss.KLDivLoss, loss.LogisticLoss, loss.PoissonNLLLoss, loss.SDMLLoss, loss.SquaredHingeLoss,
-    loss.TripletLoss)
+    mobilenet.RELU6, rnn.GRUCell, rnn.LSTMCell, rnn.RNNCell, rnn.ResidualCell, rnn.ZoneoutCell,
+    loss.CosineEmbeddingLoss, loss.CTCLoss, loss.HingeLoss, loss.HuberLoss, loss.KLDivLoss, loss.LogisticLoss,
+    loss.PoissonNLLLoss, loss.SDMLLoss, loss.SquaredHingeLoss, loss.TripletLoss)
 CELLS = (rnn.GRUCell, rnn.LSTMCell, rnn.RNNCell)
 LAYERS = (rnn.GRU, rnn.LSTM, rnn.RNN)   # They make their first states with a size of 0 for the batch in a trace.
 

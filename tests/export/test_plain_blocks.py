@@ -183,6 +183,56 @@ def test_onnx_of_a_fixed_batch_refuses_others(tmp_path):
     assert session.get_inputs()[0].shape == [2, 3]
 
 
+class States(Block):
+    """A recurrent net whose states have the batch in their second axis, behind as many layers."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.rnn, self.out = mx.gluon.rnn.GRU(4, num_layers=2), nn.Dense(3, flatten=False)
+
+    def forward(self, x, state):
+        y, state = self.rnn(x.swapaxes(0, 1), state)
+        return self.out(y), state
+
+
+@pytest.mark.parametrize("batch", [2, 3, 4])
+def test_onnx_takes_any_batch_of_states(batch, tmp_path, rng):
+    """The batch is as large as the number of layers, as the units, or as neither."""
+    ort = pytest.importorskip("onnxruntime")
+    net = States()
+    net.initialize(mx.init.Normal(0.3))
+
+    def drawn(rows):
+        return nd.array(rng.randn(rows, 5, 3)), [nd.array(rng.randn(2, rows, 4))]
+    gops.export.onnx(net, tmp_path / "net.onnx", inputs=drawn(batch))
+    session = ort.InferenceSession(str(tmp_path / "net.onnx"), providers=["CPUExecutionProvider"])
+    assert [one.shape for one in session.get_inputs()] == [["batch", 5, 3], [2, "batch", 4]]
+    x, state = drawn(6)
+    found = session.run(None, {"x": x.asnumpy(), "state_0": state[0].asnumpy()})
+    for one, two in zip(found, outputs_of(net, x, state)):
+        np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-6)
+
+
+def test_onnx_of_inputs_with_different_first_sizes(tmp_path):
+    """They are not the same batch: the first is free, and the others have their sizes."""
+    ort = pytest.importorskip("onnxruntime")
+    net = Plain(lambda self, x, y: nd.broadcast_sub(x[:, 1:].expand_dims(1), y[:, 1:].expand_dims(0)) + 1)
+    inputs = arange(3, 4), arange(2, 4)
+    gops.export.onnx(net, tmp_path / "net.onnx", inputs=inputs)
+    session = ort.InferenceSession(str(tmp_path / "net.onnx"), providers=["CPUExecutionProvider"])
+    assert [one.shape for one in session.get_inputs()] == [["batch", 4], [2, 4]]
+    assert_onnx(tmp_path / "net.onnx", net, inputs)
+
+
+def test_a_fixed_batch_is_compared_with_mxnet(tmp_path):
+    net = Plain(lambda self, x: x * x.shape[0] ** 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExportWarning)   # of the size that is fixed
+        gops.export.symbol(net, tmp_path / "net", inputs=arange(2, 3))
+    difference, = gops.export.compare(net, tmp_path / "net", inputs=arange(2, 3))
+    assert difference.relative == 0
+
+
 def test_torch_of_a_fixed_size_refuses_others(tmp_path):
     torch = pytest.importorskip("torch")
     net = Plain(lambda self, x: self.layers[0](x) * x.shape[0] ** 2, nn.Dense(3))
@@ -220,6 +270,7 @@ SAME = {
     "an operator of gluonops": lambda self, x: gops.ops.gelu(x) + gops.ops.mish(x),
     "printed": lambda self, x: (print(x), x.asnumpy().sum(), float(x[0, 0].asscalar()), x * 2)[-1],
     "checked": lambda self, x: x * 2 if x.sum().asscalar() == x.sum().asscalar() else None,
+    "axes in front": lambda self, x: x + nd.broadcast_to(x[0].expand_dims(0), x.shape),
     "a mean": lambda self, x: x.sum(axis=1) / x.shape[1] + x.mean(axis=1) * x.shape[0],
     "lengths are checked": lambda self, x: checked(x),
     "axes": lambda self, x: x.sum(axis=1).reshape((-1, 1)) + x.mean(axis=(0, 1), keepdims=True),
@@ -459,6 +510,15 @@ def divided(x):
     return x / (1 // 0)
 
 
+def test_an_error_of_mxnet_is_quoted_without_its_source():
+    net = Two()
+    net.initialize()
+    net(nd.ones((2, 3)))
+    with pytest.raises(OpError, match="fails with the inputs") as caught:
+        ExportedModel.from_net(net, inputs=nd.ones((2, 7)))
+    assert "src/" not in str(caught.value)
+
+
 def test_an_error_of_the_net_is_named_with_its_line():
     number = divided.__code__.co_firstlineno + 1
     with pytest.raises(OpError, match=f"Plain fails .* in {THIS} line {number}: ZeroDivisionError"):
@@ -562,6 +622,15 @@ def test_numpy_nets(name, rng, numpy_mode):
         for one, two in zip(found, outputs_of(net, *given)):
             np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-6)
             assert (one.shape, one.dtype) == (two.shape, two.dtype)
+
+
+def test_a_broadcast_that_adds_axes_holds_for_other_sizes(numpy_mode):
+    """As a decoder repeats its context for each step."""
+    net = Plain(lambda self, x: mx.np.broadcast_to(x[:, 0], (x.shape[1], *x[:, 0].shape)).swapaxes(0, 1) + x)
+    model, notes = recorded(net, mx.np.ones((2, 3, 4)))
+    assert not notes
+    x = mx.np.arange(60).reshape(3, 5, 4)
+    np.testing.assert_array_equal(evaluated(model, x.as_nd_ndarray())[0], net(x).asnumpy())
 
 
 def test_a_numpy_net_is_recorded_in_any_mode(rng, numpy_mode):

@@ -46,6 +46,21 @@ class Cells(gluon.HybridBlock):
         return out, more[1], last[0]
 
 
+class Modified(gluon.HybridBlock):
+    """A cell that modifies another one, step by step."""
+
+    def __init__(self, kind, **options):
+        super().__init__()
+        with self.name_scope():
+            self.cell = kind(rnn.GRUCell(3), **options)
+
+    def hybrid_forward(self, F, x, *states):
+        self.cell.reset()
+        out, states = self.cell(x, list(states))
+        more, states = self.cell(out, states)
+        return more, states[0]
+
+
 class Unrolled(gluon.HybridBlock):
     def __init__(self, kind):
         super().__init__()
@@ -78,6 +93,9 @@ LAYERS = {
     "LSTMCell": (lambda: Cells(rnn.LSTMCell), ROWS, onp.ones((4, 5)), onp.ones((4, 5)) / 2),
     "GRUCell": (lambda: Cells(rnn.GRUCell), ROWS, onp.ones((4, 5))),
     "RNNCell": (lambda: Cells(rnn.RNNCell, activation="relu"), ROWS, onp.ones((4, 5))),
+    "ResidualCell": (lambda: Modified(rnn.ResidualCell), ROWS, onp.ones((4, 3))),
+    "ZoneoutCell": (lambda: Modified(rnn.ZoneoutCell, zoneout_outputs=0.3, zoneout_states=0.2), ROWS,
+                    onp.ones((4, 3))),
     "LSTMCell, unrolled": (lambda: Unrolled(rnn.LSTMCell), (2, 3, 4)),
     "GRUCell, unrolled": (lambda: Unrolled(rnn.GRUCell), (2, 3, 4)),
     "LSTM": (lambda: Sequence(rnn.LSTM, num_layers=2), (2, 3, 4)),
@@ -101,11 +119,28 @@ def inputs_of(shape, others, rng):
 
 @pytest.mark.parametrize("name, hybridized", [
     (name, hybridized) for name in LAYERS for hybridized in (False, True)
-    if name != "SDMLLoss" or not hybridized])   # It reads a shape, and no mode takes it hybridized.
+    if name != "ZoneoutCell"   # Its masks follow those numbers that a mode has drawn for parameters.
+    and (name != "SDMLLoss" or not hybridized)])   # It reads a shape, and no mode takes it hybridized.
 def test_the_same_as_in_legacy_mode(name, hybridized, rng):
     """Outputs and gradients to the bit."""
     make, shape, *others = LAYERS[name]
     compare(lambda: gops.nn.for_numpy(make()), inputs_of(shape, others, rng), hybridized)
+
+
+def test_a_zoneout_cell_keeps_some_numbers(numpy_mode):
+    """Of the step before, and of the old states, while it trains; each other number is that of the cell inside."""
+    inner = rnn.GRUCell(3)
+    cell = gops.nn.for_numpy(rnn.ZoneoutCell(inner, zoneout_outputs=0.5, zoneout_states=0.5))
+    cell.initialize(mx.init.Normal(0.3))
+    x, state = mx.np.ones((40, 2)), mx.np.ones((40, 3))
+    new, _ = inner(x, [state])
+    with mx.autograd.train_mode():
+        out, (after,) = cell(x, [state])
+    assert type(out) is type(after) is mx.np.ndarray
+    for found, old in ((out, 0), (after, 1)):
+        is_kept = found.asnumpy() == old
+        assert 30 < is_kept.sum() < 90
+        onp.testing.assert_array_equal(found.asnumpy()[~is_kept], new.asnumpy()[~is_kept])
 
 
 def prepared(name, rng):
@@ -120,7 +155,8 @@ def prepared(name, rng):
 
 
 EXPORTED = ["GroupNorm", "InstanceNorm", "InstanceNorm, axis", "ReflectionPad2D", "HybridConcurrent", "PixelShuffle2D",
-            "LSTMCell", "LSTMCell, unrolled", "GRUCell, unrolled", "LSTM", "GRU", "mobilenet_v2"]
+            "LSTMCell", "ResidualCell", "ZoneoutCell", "LSTMCell, unrolled", "GRUCell, unrolled", "LSTM", "GRU",
+            "mobilenet_v2"]
 
 
 @pytest.mark.parametrize("name", EXPORTED)

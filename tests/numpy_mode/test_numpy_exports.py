@@ -74,7 +74,7 @@ def test_files_and_onnx_in_each_mode(book_net, tmp_path):
         export.symbol(net, prefix, shapes)
         export.symbol(net, f"{prefix}-kept", shapes, numpy=True)
         for source, name in ((net, "net"), (prefix, "files"), (f"{prefix}-kept", "kept")):
-            path = export.onnx(source, str(tmp_path / f"{mode}-{name}.onnx"), shapes, "state0" not in shapes)
+            path = export.onnx(source, str(tmp_path / f"{mode}-{name}.onnx"), shapes, dynamic_batch=True)
             is_close(in_onnxruntime(path, inputs), expected)
         assert in_force() == before
     assert len({(tmp_path / f"{mode}-symbol.json").read_text() for mode in MODES}) == 1

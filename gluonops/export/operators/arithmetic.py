@@ -353,8 +353,14 @@ traits("Cast", jumps=True)
 traits("Cast", "amp_cast", chooses_type=True)
 
 
-@shape("BlockGrad", "_copy", "_identity_with_attr_like_rhs")
-def _(call: Call, data: Shape, *others: Shape) -> Shape:
+@shape("BlockGrad", "_copy")
+def _(call: Call, data: Shape) -> Shape:
+    return data
+
+
+@shape("_identity_with_attr_like_rhs")
+def _(call: Call, data: Shape, like: Shape) -> Shape:
+    call.expect(1, data)
     return data
 
 

@@ -6,6 +6,7 @@ something happened. :mod:`.arguments` names the inputs, and :mod:`.runs` runs th
 other numbers where the net reads some, :mod:`.variation` with other sizes: :mod:`.aligned` puts the runs side by side,
 and :mod:`.freeing` makes the graph fit several sizes. :mod:`.record` puts it together.
 """
+from .arguments import signature_of
 from .record import calls, check_initialized, record
 
-__all__ = ["calls", "check_initialized", "record"]
+__all__ = ["calls", "check_initialized", "record", "signature_of"]

@@ -9,6 +9,7 @@ from typing import Any
 import mxnet as mx
 from mxnet.util import is_np_array
 
+from ...backends.layer import EitherModeBlock
 from ...backends.numpy_mode import is_numpy
 from ...contract.errors import OpError
 from .naming import parameters_of
@@ -123,8 +124,8 @@ def _parameters(net: mx.gluon.Block) -> tuple[list[str], list[str], bool]:
 
 def signature_of(net: mx.gluon.Block) -> Callable:
     """The function whose signature names what a net takes."""
-    base, hybrid = mx.gluon.Block, mx.gluon.HybridBlock
-    if type(net).__call__ is not base.__call__:
+    hybrid = mx.gluon.HybridBlock
+    if type(net).__call__ not in (hybrid.__call__, EitherModeBlock.__call__):
         return net.__call__   # gluon's LSTM has one, whose states are optional
     if not isinstance(net, hybrid) or type(net).forward is not hybrid.forward:
         return net.forward

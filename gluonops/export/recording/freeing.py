@@ -157,20 +157,32 @@ def _grown(recorded: Recorded, start: Callable[[], Entry], before: Shapes, last:
 
 
 def _broadcast(recorded: Recorded) -> Edit:
-    shapes, made = recorded.inputs[0], recorded.output
-    if len(shapes[0]) != len(made[0]):
-        raise Bound(recorded.node)
+    lacking = len(recorded.output[0]) - len(recorded.inputs[0][0])
+    shapes, made = [(*[1] * lacking, *shape) for shape in recorded.inputs[0]], recorded.output
     varying = [len({shape[axis] for shape in made}) > 1 for axis in range(len(made[0]))]
     fixed = [0 if is_varying else made[0][axis] for axis, is_varying in enumerate(varying)]
     before = [tuple(shape[axis] if varying[axis] else made[0][axis] for axis in range(len(shape))) for shape in shapes]
-    node, source = recorded.node, recorded.node.inputs[0]
+    node = recorded.node
+
+    def source() -> Entry:
+        return _with_axes_in_front(node, lacking)
+
     if shapes == made:
-        return lambda: _write(node, "_copy", [source])
+        return lambda: _write(node, "_copy", [source()])
     if before == shapes:
-        return _grown(recorded, lambda: source, before, "along")
+        return _grown(recorded, source, before, "along")
     if before == made:
-        return lambda: _write(node, "broadcast_to", [source], shape=tuple(fixed))
-    return _grown(recorded, lambda: _made(node, "fixed", "broadcast_to", [source], shape=tuple(fixed)), before, "along")
+        return lambda: _write(node, "broadcast_to", [source()], shape=tuple(fixed))
+    return _grown(recorded, lambda: _made(node, "fixed", "broadcast_to", [source()], shape=tuple(fixed)), before,
+                  "along")
+
+
+def _with_axes_in_front(node: Node, count: int) -> Entry:
+    """The first input of a node, with so many axes of size 1 in front."""
+    entry = node.inputs[0]
+    for number in range(count):
+        entry = _made(node, f"axis{number}", "expand_dims", [entry], axis=0)
+    return entry
 
 
 def _filled(recorded: Recorded) -> Edit:
@@ -261,9 +273,7 @@ def _tile(recorded: Recorded) -> Edit:
     before = [tuple(size * count for size, count in zip(shape, fixed)) for shape in shapes]
 
     def start() -> Entry:
-        entry = node.inputs[0]
-        for number in range(lacking):
-            entry = _made(node, f"axis{number}", "expand_dims", [entry], axis=0)
+        entry = _with_axes_in_front(node, lacking)
         return _made(node, "fixed", "tile", [entry], reps=tuple(fixed)) if set(fixed) != {1} else entry
     return _grown(recorded, start, before, "along")
 

@@ -10,7 +10,7 @@ from typing import Any
 import mxnet as mx
 import numpy as np
 
-from ...backends.numpy_mode import to_legacy
+from ...backends import numpy_mode
 from ...contract.errors import OpError
 from ..canonical import canonicalize_graph
 from ..graph import CALL, INPUT_TYPE, Graph, Node
@@ -55,6 +55,7 @@ def record(where: str, net: mx.gluon.Block, called_with: Any, dtype: str | None 
     if not isinstance(net, mx.gluon.Block):
         raise OpError(where, f"net is {type(net).__name__}; expected a Block", "Derive the net from gluon.Block")
     check_initialized(where, net)
+    numpy_mode.check_one_mode(where, net)
     runner = Runner(where, net, Arguments(where, net, called_with))
     with _attributes_kept(net):
         run, notes = _recorded(runner)
@@ -101,11 +102,8 @@ def _attributes_kept(net: mx.gluon.Block) -> Iterator[None]:
 
 
 def check_initialized(where: str, net: mx.gluon.Block) -> None:
-    """Raise an OpError if a parameter has neither numbers nor a way to get them."""
-    for parameter in {**net.collect_params(), **parameters_of(net)}.values():
-        if parameter._data is None and not parameter._deferred_init:
-            raise OpError(where, f"the parameter {parameter.name} of {type(net).__name__} is not initialized",
-                          "Call net.initialize() or net.load_parameters(path) first")
+    """Raise an OpError if a parameter has neither numbers nor a way to get them, also one that Gluon does not know."""
+    numpy_mode.check_initialized(where, net, {**net.collect_params(), **parameters_of(net)}.values())
 
 
 def _type_of_floats(arrays: dict[str, mx.nd.NDArray], constants: dict[str, mx.nd.NDArray]) -> str:
@@ -175,4 +173,4 @@ def _describe(graph: Graph, parameters: dict[str, mx.gluon.Parameter], constants
 
 
 def _of_cpu(value: mx.nd.NDArray) -> mx.nd.NDArray:
-    return to_legacy(value).as_in_context(mx.cpu())
+    return numpy_mode.to_legacy(value).as_in_context(mx.cpu())

@@ -93,6 +93,11 @@ class Runner:
         except Exception as error:   # a user's net may raise anything
             line = line_of_error(error)
             at = f" in {line}" if line else ""
+            if layer := numpy_mode.layer_of_other_mode(error):
+                what = f"has a layer of {layer} that was made in the other one, and is called{at}"
+                raise numpy_mode.of_other_mode(self.where, self.net, what) from error
+            if operator := numpy_mode.called_operator_of_other_mode(error):
+                raise numpy_mode.of_other_mode(self.where, self.net, f"calls the {operator}{at}") from error
             message = last_line(error) if str(error).strip() else ""
             described = ", ".join(f"{name} {array.shape}" for name, array in self.arguments.arrays.items())
             raise NetFails(self.where, f"{self.name} fails with the inputs {described}{at}: {type(error).__name__}: "

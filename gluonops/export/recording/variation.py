@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ from ...backends.numpy_mode import is_numpy
 from ...contract.errors import OpError
 from ..graph import FIXED_AXES, Node
 from ..rules import Misfit
-from ..sizes import by_mxnet, fits
+from ..sizes import MOST_WAYS, by_mxnet, fits
 from .aligned import Aligned, Bound
 from .freeing import edits
 from .runs import Run, Runner
@@ -81,13 +82,39 @@ def _groups(runner: Runner, run: Run) -> list[Group]:
 
 
 def _recorded(runner: Runner, group: Group) -> Iterator[tuple[Group, Run | None]]:
-    """A run in which the size of a group is larger; None if the net refuses it. If so, each axis is tried alone."""
+    """A run in which the size of a group is larger; None if the net refuses it.
+
+    If so, other axes of that size are tried in its place, and at last each axis alone.
+    """
     other = _run(runner, dict.fromkeys(group.axes, group.size + 1))
     if other is not None or len(group.axes) == 1:
         yield group, other
         return
-    for axis in group.axes:
+    for elsewhere in itertools.islice(_elsewhere(runner, group), MOST_WAYS):
+        other = _run(runner, dict.fromkeys(elsewhere.axes, elsewhere.size + 1))
+        if other is not None:
+            yield elsewhere, other
+            break
+    else:
+        elsewhere = Group(group.size, ())
+    for axis in (axis for axis in group.axes if axis not in elsewhere.axes):
         yield from _recorded(runner, Group(group.size, (axis,)))
+
+
+def _elsewhere(runner: Runner, group: Group) -> Iterator[Group]:
+    """The batch of the first input in other axes of the others.
+
+    A state of a recurrent net is (layers, batch, units), and layers or units may be as many as the batch.
+    """
+    shapes = {name: array.shape for name, array in runner.arguments.arrays.items()}
+    first = next(iter(shapes))
+    if (first, 0) not in group.axes:
+        return
+    choices = [[(name, axis) for axis, size in enumerate(shape) if size == group.size and (name != first or not axis)]
+               for name, shape in shapes.items() if group.size in shape]
+    for axes in itertools.product(*choices):
+        if axes != group.axes:
+            yield Group(group.size, axes)
 
 
 def _of_single_axes(runner: Runner, runs: list[Run], group: Group) -> list[Run]:
