@@ -20,9 +20,9 @@ VARIED = ("softmax_cross_entropy", "reorg", "rms_norm", "softmax_output")
 #
 # There are four implementations of an operator: the C++ kernel (``native``), the CUDA kernel (``cuda``), and the two of
 # the reference: its forward pass with its own gradient (``reference``), and with MXNet's gradient of it (``builtin``).
-# ``custom`` runs the C++ kernel by way of the code that ``reference`` and ``cuda`` use too. So this code is
-# checked with VARIED alone, and what an operator brings along is checked with each operator. ``tests/mutants.py`` plants faults
-# that these rows have to find.
+# ``custom`` runs the C++ kernel by way of the code that ``reference`` and ``cuda`` use too. So this code is checked for
+# VARIED alone, and what an operator brings along is checked for each operator. ``tests/mutants.py`` plants faults that
+# these rows have to find.
 DAILY = {
     "test_output_and_gradient": (
         # Every case with every implementation. The CUDA kernel runs as float32, which most users have. The reference
@@ -98,8 +98,9 @@ DAILY = {
         {"backend": ("native", "custom", "builtin")},
         {"operator": VARIED},
     ),
-    # One function reads the labels for all CUDA kernels, and another one for all references. The kernels of each dtype
-    # of labels are compiled for it. That they do not take labels for data shows where data are not float32.
+    # One function reads the labels for all CUDA kernels but center_loss's, and another one for all references. The
+    # kernels of each dtype of labels are compiled for it. That they do not take labels for data shows where data are
+    # no float32.
     "test_label_dtypes": (
         {"backend": ("native",)},
         {"backend": ("reference", "builtin", "custom"), "label_dtype": ("int32",)},

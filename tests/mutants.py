@@ -6,8 +6,8 @@ and after, and the same mutants are found::
 
     tests/mutants.py [--only WORD] [pytest's arguments]
 
-The exit status is 1 if a mutant is missed. A fault in C++ compiles the kernels of its operator again, which takes half
-a minute; all others need a few seconds.
+It prints the test that finds each of them, and the exit status is 1 if a mutant is missed. A fault in C++ compiles the
+kernels of its operator again, which takes half a minute; all others need a few seconds.
 """
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ class Mutant:
     only: str = ""                # pytest's -k: the backend where the fault is
 
 
+KERNELS = ("tests/cuda/test_cuda_kernels.py",)
 MUTANTS = (
     # The reference and its gradient, in MXNet's own operators.
     Mutant("reference_slope", "ops/mish/reference.py", "(1 - nd.square(t))", "(1 - t)", "mish"),
@@ -82,7 +83,8 @@ MUTANTS = (
            "sums[1] += lane_numbers<T>() < Index(end - i) ? rest : zero;", "sums[1] += zero;", "softmax",
            only="native"),
     Mutant("native_rest_of_a_maximum", "native/simd/rows.h", "if (i < length)\n        max1",
-           "if (i > length)\n        max1", "softmax", ("tests/ops/_softmax", "tests/native/test_native_kernels.py"), only="native or exponential"),
+           "if (i > length)\n        max1", "softmax", ("tests/native/test_native_kernels.py",),
+           only="native or exponential"),
     Mutant("shared_slope", "ops/_activation/formulas.inl", "const V factor = x < 0 ? e : e * e;",
            "const V factor = e * e;", "mish", only="native"),
     Mutant("native_float64", "ops/_activation/activation.h", "2.93714640249290962e-04", "2.93714640249290962e-03",
@@ -97,13 +99,14 @@ MUTANTS = (
     Mutant("cuda_rest_of_packs", "cuda/prelude.cuh", "i = packed + first_item(); i < size;",
            "i = packed + first_item(); i < size - 1;", "mish", only="cuda"),
     Mutant("cuda_add", "cuda/prelude.cuh", "to[i] = T(request == ADD ? load(to, i) + value : value);",
-           "to[i] = T(value);", "softmax", only="cuda"),
+           "to[i] = T(value);", "softmax", KERNELS, only="every_type and softmax"),
     Mutant("cuda_add_in_packs", "cuda/prelude.cuh",
            "    if (request == ADD)\n        pack = load_pack<T, COUNT>(to, i);",
-           "    if (request == 7)\n        pack = load_pack<T, COUNT>(to, i);", "mish", only="cuda"),
+           "    if (request == 7)\n        pack = load_pack<T, COUNT>(to, i);", "mish", KERNELS,
+           only="every_type and mish"),
     Mutant("cuda_alignment", "cuda/prelude.cuh",
            "return reinterpret_cast<size_t>(address) % 16 == 0 && aligned(others...);", "return aligned(others...);",
-           "mish", ("tests/cuda/test_cuda_kernels.py",), only="cuda or (every_type and mish)"),
+           "mish", KERNELS, only="cuda or (every_type and mish)"),
     Mutant("cuda_whole_labels", "ops/_labels/labels.cuh", "    number = value;\n", "    number = 0;\n",
            "softmax_cross_entropy", only="cuda"),
     Mutant("cuda_ignored_labels", "ops/_labels/labels.cuh", "number == ignore_label.value)", "number == 0)",
@@ -111,7 +114,7 @@ MUTANTS = (
     Mutant("cuda_float16", "cuda/prelude.cuh", "template <> struct Accumulator<__half> { typedef float type; };",
            "template <> struct Accumulator<__half> { typedef __half type; };", "softmax", only="cuda"),
     Mutant("cuda_ranges_of_splits", "ops/_softmax/rows.cuh", "? minimum(split_length, length - position) : 0};",
-           "? split_length : 0};", "softmax", ("tests/cuda/test_cuda_kernels.py",),
+           "? split_length : 0};", "softmax", KERNELS,
            only="cuda or (every_type and softmax)"),
 )
 
@@ -146,8 +149,8 @@ def compiled(mutant: Mutant, copy: pathlib.Path) -> pathlib.Path | None:
     return library
 
 
-def tried(mutant: Mutant, copy: pathlib.Path, options: list[str]) -> bool:
-    """Return whether the tests find a fault, which stands in the copy meanwhile."""
+def tried(mutant: Mutant, copy: pathlib.Path, options: list[str]) -> str:
+    """Return the first test that finds a fault, which stands in the copy meanwhile, or nothing if none does."""
     path = copy / "gluonops" / mutant.file
     right = path.read_text(encoding="utf-8")
     path.write_text(planted(mutant, right), encoding="utf-8")
@@ -165,7 +168,7 @@ def tried(mutant: Mutant, copy: pathlib.Path, options: list[str]) -> bool:
     if done.returncode not in (0, 1):
         raise SystemExit(f"{mutant.name}: pytest ends with {done.returncode}:\n"
                          f"{done.stdout[-3000:]}{done.stderr[-1000:]}")
-    return done.returncode == 1
+    return next((line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))), "")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -178,9 +181,9 @@ def main(arguments: list[str] | None = None) -> int:
         copy = copied(pathlib.Path(folder))
         for mutant in MUTANTS:
             if options.only in mutant.name:
-                was_found = tried(mutant, copy, others)
-                missed += [] if was_found else [mutant.name]
-                print(f"{'found' if was_found else 'MISSED':7} {mutant.name}", flush=True)
+                finds = tried(mutant, copy, others)
+                missed += [] if finds else [mutant.name]
+                print(f"{'found' if finds else 'MISSED':7} {mutant.name} {finds.partition(' - ')[0]}", flush=True)
     print(f"{len(missed)} missed" + "".join(f": {', '.join(missed)}" for _ in missed[:1]))
     return bool(missed)
 
