@@ -21,7 +21,7 @@ STAMP   := $(VENV)/.gluonops-$(MXNET)
 # make compiles the C++ library itself, where one can see it.
 PIP     := GLUONOPS_COMPILE=0 $(BIN)/python -m pip install --quiet
 
-.PHONY: help demo test test-all coverage test-matrix test-processors test-kill soak fuzz native sanitize cuda-check cuda-sanitize cuda-ptx cuda-import-check arm-check fresh-check wheels bench lint format table docs gallery new-op clean
+.PHONY: help demo test test-all mutants coverage test-matrix test-processors test-kill soak fuzz native sanitize cuda-check cuda-sanitize cuda-ptx cuda-import-check arm-check fresh-check wheels bench lint format table docs gallery new-op clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -46,6 +46,9 @@ test-torch: $(STAMP) ## install PyTorch, and run the tests of gops.export.torch
 
 test-all: $(STAMP) ## all tests, and operators with every dtype, request, backend and mode
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --every-mode $(PYTEST)
+
+mutants: $(STAMP) ## plant faults in a copy of the source; the daily tests have to find them; half an hour; ONLY=cuda
+	OMP_NUM_THREADS=1 $(BIN)/python tests/mutants.py $(if $(ONLY),--only $(ONLY))
 
 coverage: $(STAMP) ## the lines of Python and C++ that the tests run, per file; an hour
 	sh tools/coverage.sh $(BIN)/python $(PYTEST)

@@ -66,12 +66,14 @@ def as_if_alone(request):
     """Make a test independent of those that ran before it in this process.
 
     MXNet's counters of names and its random seed are reset. An error that an earlier test recorded by calling an
-    operator without MXNet is dropped.
+    operator without MXNet is dropped. MXNet takes 1.2 ms for a seed, which a check of an OpSuite does not need: its
+    numbers are NumPy's.
     """
     errors._from_bodies.clear()
     errors._mentioned.clear()
     seed = zlib.crc32(request.node.name.encode()) ^ SEED
-    mx.random.seed(seed)
+    if not hasattr(request.cls, "axes"):
+        mx.random.seed(seed)
     np.random.seed(seed)
     with mx.name.NameManager():
         yield seed

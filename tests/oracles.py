@@ -37,8 +37,13 @@ def get(name):
 
 
 def draw_labels(rng, shape, classes, ignore_label=None):
-    """Random class ids from 0 to ``classes`` - 1 (0 if there are no classes). About a third is ``ignore_label``."""
+    """Random class ids from 0 to ``classes`` - 1 (0 if there are no classes). About a third is ``ignore_label``.
+
+    Not all of them are 0: three labels of five classes are so now and then, and a kernel that reads none would pass.
+    """
     labels = rng.randint(0, max(classes, 1), shape)
+    if labels.size and not labels.any():
+        labels.flat[0] = max(classes, 1) - 1
     if ignore_label is not None:
         labels = np.where(rng.rand(*shape) < 0.3, ignore_label, labels)
     return labels

@@ -84,11 +84,22 @@ def family_of(op: Any, folder: pathlib.Path) -> str | None:
 
 
 def families(operators: dict[str, str | None]) -> list[list[str]]:
-    """Return the operators of each unit. They share a folder of kernels, which the compiler then reads only once."""
+    """Return the operators of each unit: families as a whole, as many of them as the largest one has operators.
+
+    Operators of a family share a folder of kernels, which the compiler then reads only once. For every unit it reads
+    what all kernels include, which takes it a second.
+    """
     groups = {}
     for name, family in operators.items():
         groups.setdefault(family, []).append(name)
-    return sorted(groups.values(), key=len, reverse=True)   # the longest compilation first
+    units = []
+    for group in sorted(groups.values(), key=len, reverse=True):   # the longest compilation first
+        room = next((unit for unit in units if len(unit) + len(group) <= len(units[0])), None)
+        if room is None:
+            units.append(group)
+        else:
+            room += group
+    return units
 
 
 def registrations(operators: dict[str, list[str]]) -> str:

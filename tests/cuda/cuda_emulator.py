@@ -24,12 +24,15 @@ from gluonops.native import build
 from gluonops.runtime import driver
 
 HERE = pathlib.Path(__file__).parent
-FLAGS = ["-std=c++17", "-O1", "-g1", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wno-unknown-pragmas",
-         "-Wno-unused-function", "-fno-sanitize-recover=all",
-         "-fno-gnu-unique",   # else two libraries with a kernel of the same name share its variables
-         "-fsanitize=alignment,bounds,shift,integer-divide-by-zero,signed-integer-overflow,float-cast-overflow"]
-COUNTED = "-fsanitize-coverage=trace-pc"   # kernels report every branch, so that an endless launch is ended
 ADDRESSES = os.environ.get("GLUONOPS_CUDA_SANITIZE") == "1"   # the process needs libasan preloaded: make cuda-sanitize
+# The compiler takes longer than the kernels: it optimizes little, and does not look for what it would warn of, because
+# nobody reads that. Only AddressSanitizer reports lines from the debug information.
+FLAGS = ["-std=c++17", "-Og", "-w", "-fPIC", "-fvisibility=hidden", "-fno-sanitize-recover=all",
+         "-fno-gnu-unique",   # else two libraries with a kernel of the same name share its variables
+         "-fsanitize=alignment,bounds,shift,integer-divide-by-zero,signed-integer-overflow,float-cast-overflow",
+         *(["-g1", "-fsanitize=address"] if ADDRESSES else [])]
+OPTIMIZED = "-O1"   # the emulator itself, which is compiled once
+COUNTED = "-fsanitize-coverage=trace-pc"   # kernels report every branch, so that an endless launch is ended
 
 # The prelude's instructions, in C++.
 INSTRUCTIONS = {'asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));': "bits = float_to_half(x);",
@@ -42,6 +45,7 @@ SCALARS = {"int": ctypes.c_int, "int64_t": ctypes.c_longlong, "double": ctypes.c
 cache = None    # the folder of what is compiled; conftest.py sets it
 launches = []   # (kernel, grid, block) of what was launched since `install`
 _seeds = itertools.count(1)
+_shared = {}    # modules and kernels of the operators, which all tests of a process share
 
 
 class EmulatorError(RuntimeError):
@@ -108,8 +112,8 @@ def compiled(command, text):
 @functools.cache
 def library(source, exports):
     """Return the compiled program, loaded."""
-    command = [*compiler(), *FLAGS, *(["-fsanitize=address"] if ADDRESSES else [])]
-    runtime = compiled([*command, "-c"], f'#include "{HERE / "emulator.cc"}"')
+    command = [*compiler(), *FLAGS]
+    runtime = compiled([*command, OPTIMIZED, "-c"], f'#include "{HERE / "emulator.cc"}"')
     path = compiled([*command, COUNTED, "-shared", "-Wl,--as-needed", str(runtime)], program(source, exports))
     loaded = ctypes.CDLL(str(path))
     loaded.declared.restype = ctypes.POINTER(ctypes.c_char_p)
@@ -234,6 +238,21 @@ def pointer(array):
     return data.value
 
 
+def shared(function):
+    """Return a function of an operator's name that keeps its results for all tests of this process.
+
+    To read and join the source of an operator takes 8 ms. Another operator of the same name has other results.
+    """
+    @functools.wraps(function)
+    def call(op_name, *arguments):
+        entry = registry.get(op_name)
+        key = function, instances, id(entry), arguments
+        if key not in _shared:
+            _shared[key] = entry, function(op_name, *arguments)
+        return _shared[key][1]
+    return call
+
+
 def install(monkeypatch, module=CudaModule):
     """CustomOps run their CUDA kernels, here; a kernel that cannot be had is an error and not a fallback."""
     compiler()
@@ -248,8 +267,9 @@ def install(monkeypatch, module=CudaModule):
     monkeypatch.setattr(rtc, "usable", lambda context: True)
     monkeypatch.setattr(rtc, "launch", launch_or_fail)
     monkeypatch.setattr(rtc, "Start", Start)
-    monkeypatch.setattr(rtc, "_module", functools.cache(rtc._module.__wrapped__))
-    monkeypatch.setattr(rtc, "_kernel", functools.cache(rtc._kernel.__wrapped__))
+    kept = shared if module is CudaModule else functools.cache
+    monkeypatch.setattr(rtc, "_module", kept(rtc._module.__wrapped__))
+    monkeypatch.setattr(rtc, "_kernel", kept(rtc._kernel.__wrapped__))
     monkeypatch.setattr(rtc, "_bound_op", functools.cache(rtc.BoundOp))
     monkeypatch.setattr(rtc, "_failed", {})
     monkeypatch.setattr(driver, "make_current", lambda device: None)

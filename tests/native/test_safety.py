@@ -6,6 +6,7 @@ import sys
 import textwrap
 import threading
 
+import fresh
 import gluonops as gops
 import mxnet as mx
 import numpy as np
@@ -37,14 +38,21 @@ def step(value=1.0):
 
 
 def run(code, **environment):
-    done = subprocess.run([sys.executable, "-c", NET + textwrap.dedent(code)], capture_output=True, encoding="utf-8",
-                          env={**os.environ, **environment})
+    """Return the words that a program prints. MXNet reads the environment when it is loaded."""
+    program = NET + textwrap.dedent(code)
+    if environment:
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, encoding="utf-8",
+                              env={**os.environ, **environment})
+    else:
+        done = fresh.python("-c", program)
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout.split()
 
 
-@pytest.mark.parametrize("engine", ["ThreadedEnginePerDevice", pytest.param("NaiveEngine", marks=pytest.mark.slow)])
-def test_fork_after_use(engine):
+@pytest.mark.parametrize("environment", [
+    pytest.param({}, id="ThreadedEnginePerDevice"),
+    pytest.param({"MXNET_ENGINE_TYPE": "NaiveEngine"}, id="NaiveEngine", marks=pytest.mark.slow)])
+def test_fork_after_use(environment):
     """The child of a process that has used the kernels, and so OpenMP's threads, uses them too."""
     assert run("""
         import os
@@ -55,7 +63,7 @@ def test_fork_after_use(engine):
         if pid == 0:
             os._exit(0 if np.isfinite((step(), large())).all() else 1)
         print(os.waitpid(pid, 0)[1], np.allclose(before, (step(), large())))
-        """, MXNET_ENGINE_TYPE=engine) == ["0", "True"]
+        """, **environment) == ["0", "True"]
 
 
 @pytest.mark.parametrize("static", [{}, {"static_alloc": True, "static_shape": True}], ids=["dynamic", "static"])

@@ -19,6 +19,7 @@ class TestRmsNorm(ScaledRowsSuite):
         Case("vector", ((7,), (7,))),
         Case("wide", ((9, 1031), (1031,))),
         Case("channels", ((3, 5, 2, 7), (5,)), {"axis": 1, "eps": 0.1}),
+        Case("many_columns", ((2, 3, 1100), (3,)), {"axis": 1}),   # several blocks of columns in C++
     )
     empty = Case("empty", ((0, 4), (4,)))
     # The gradient before the scale is (10, 15) / (2, 3) = (5, 5) times the scale: (10, 15). Its mean with the unit row

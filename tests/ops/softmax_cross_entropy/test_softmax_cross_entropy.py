@@ -86,7 +86,7 @@ def run(data, label, backend, **attrs):
         return recorded(gops.ops.softmax_cross_entropy, np.float32(data), np.float32(label), **attrs)
 
 
-@pytest.mark.parametrize("backend", ["custom", "native", "builtin", "cuda"], indirect=True)
+@pytest.mark.parametrize("backend", ["custom", "reference", "native", "builtin", "cuda"], indirect=True)
 class TestEdges:
     @pytest.mark.parametrize("label", [-1, 3, 1.5, np.nan, 1e30, -1e30])
     def test_a_label_that_is_no_class(self, label, backend, monkeypatch):
