@@ -46,7 +46,7 @@ PARSED = {
     r"git clone": "the address is not public yet",
     r"pip (un)?install": "it changes the environment; test_packaging.py installs what a wheel has",
     r"gluonops install-mxnet": "it changes the environment; tools/wheels.py runs it in a new one",
-    r"python3 -m venv": "pip comes with it; test_packaging.py makes environments",
+    r"python3 -m venv|source ": "test_packaging.py makes environments, and every command is typed in one",
     r"make ": "the targets take up to an hour; .ci/run and tools/fresh_check.py make them",
     r"python -m build": "test_packaging.py runs it",
     r"python -m gluonops\.native\.build": "it compiles for minutes; make test does it",
