@@ -12,6 +12,7 @@ import tarfile
 import types
 import warnings
 
+import fresh
 import gluonops as gops
 import mxnet as mx
 import numpy as np
@@ -45,6 +46,7 @@ PARSED = {
     r"git clone": "the address is not public yet",
     r"pip (un)?install": "it changes the environment; test_packaging.py installs what a wheel has",
     r"gluonops install-mxnet": "it changes the environment; tools/wheels.py runs it in a new one",
+    r"python3 -m venv|source ": "test_packaging.py makes environments, and every command is typed in one",
     r"make ": "the targets take up to an hour; .ci/run and tools/fresh_check.py make them",
     r"python -m build": "test_packaging.py runs it",
     r"python -m gluonops\.native\.build": "it compiles for minutes; make test does it",
@@ -57,6 +59,7 @@ PARSED = {
 SHORTER = {
     r"gluonops train FOLDER$": "--epochs 1 --model mlp --size 32",
     r"make_shapes\.py": "--count 8 4",
+    r"make_coins\.py": "--count 8",
     r"evaluate\.py|gluonops val \S+$": "--count 4",
     r"train_darknet\.py|finetune_detector\.py --size|--task detect|train --cfg": "--epochs 1 --count 8 4",
     r"gluonops train|examples/(train|module|finetune)_": "--epochs 1",
@@ -204,10 +207,29 @@ def prepare(page):
 
 
 # -- typed ---------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("page", [pytest.param(page, marks=[] if page in DAILY else pytest.mark.slow)
-                                  for page in PAGES if any(map(is_typed, printed(page)))])
-def test_it_can_be_typed(page, tmp_path, monkeypatch):
+def type_into_a_shell(command, environment):
     """The README says to activate this environment after `make demo`."""
+    return subprocess.run(["bash", "-c", f"source {ACTIVATE} && {command}"], env=environment, capture_output=True,
+                          text=True, check=False)
+
+
+def run_as_a_program(command, environment):
+    """The same program in a process that has MXNet already. What else a shell does is typed."""
+    program, *words = shlex.split(command, comments=True)
+    start = {"gluonops": ["-m", "gluonops"], "python": []}.get(program)
+    if start is None or words[:1] == ["-m"] or set(words) & {">", ">>", "|", "&&"}:
+        return type_into_a_shell(command, environment)
+    return fresh.python(*start, *words, env={**os.environ, **environment})
+
+
+TYPED = [page for page in PAGES if any(map(is_typed, printed(page)))]
+
+
+@pytest.mark.parametrize("page, run", [
+    *[pytest.param(page, type_into_a_shell, marks=pytest.mark.slow) for page in TYPED],
+    *[(page, run_as_a_program) for page in DAILY]])
+def test_it_can_be_typed(page, run, tmp_path, monkeypatch):
+    """Every command of a page works in its order."""
     if not ACTIVATE.exists():
         pytest.skip("this Python runs in no virtual environment")
     assert "`source .venv/bin/activate`" in TEXTS["README.md"]
@@ -219,8 +241,7 @@ def test_it_can_be_typed(page, tmp_path, monkeypatch):
     environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "OMP_NUM_THREADS": "2"}
     for command in filter(is_typed, printed(page)):
         more = next((options for pattern, options in SHORTER.items() if re.search(pattern, command)), "")
-        done = subprocess.run(["bash", "-c", f"source {ACTIVATE} && {command} {more}"], env=environment,
-                              capture_output=True, text=True, check=False)
+        done = run(f"{command} {more}", environment)
         assert done.returncode == 0, f"{command} {more}\n{done.stdout}\n{done.stderr}"
 
 

@@ -1,4 +1,4 @@
-"""The examples, as a user runs them: in a process of their own, with settings small enough for a test."""
+"""The examples, as a user runs them, with settings small enough for a test; some in a process of their own."""
 import ast
 import gzip
 import importlib
@@ -30,9 +30,8 @@ TESTED_ELSEWHERE = {"finetune_classifier.py": "test_finetune_classifier.py", "la
 
 
 def run(folder, script, *options, **environment):
-    """(stdout, stderr) of an example that runs in ``folder``."""
-    done = fresh.python(EXAMPLES / script, *options, cwd=folder, env={**os.environ, **environment},
-                        packages=fresh.OF_EXAMPLES)
+    """(stdout, stderr) of an example that runs in ``folder``, in a process of its own."""
+    done = fresh.python(EXAMPLES / script, *options, cwd=folder, env={**os.environ, **environment})
     assert done.returncode == 0, f"{script} returned {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done.stdout, done.stderr
 
@@ -173,8 +172,8 @@ class TestFinetuneDigits:
         assert "Convolution" in operators(folder / "digits-5-9-symbol.json")
         return results(folder)
 
-    def test_trains_what_it_says(self, tmp_path):
-        out, _ = run(tmp_path, "finetune_digits.py", "--epochs", "1")
+    def test_trains_what_it_says(self, tmp_path, typed):
+        out, _ = typed.script(EXAMPLES / "finetune_digits.py", "--epochs", "1")
         found = self.check(tmp_path / "out" / "finetune_digits")
         assert f"digits 5-9, backbone released  {found['released']:.4f}" in out
 
@@ -270,8 +269,8 @@ class TestModuleFinetune:
             script.frozen_features(symbol, states, "mine", layer)
 
 
-def test_drop_in(tmp_path):
-    out, _ = run(tmp_path, "drop_in.py")
+def test_drop_in(tmp_path, typed):
+    out, _ = typed.script(EXAMPLES / "drop_in.py")
     accuracy, gap = re.search(r"classifies ([\d.]+) .*\n.* differ by ([\d.e+-]+) at most", out).groups()
     assert float(accuracy) > 0.9 and float(gap) <= 1e-5
     folder = tmp_path / "out" / "drop_in"

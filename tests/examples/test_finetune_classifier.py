@@ -3,7 +3,6 @@ import shutil
 import subprocess
 import sys
 
-import fresh
 import gluonops as gops
 import mxnet as mx
 import numpy as np
@@ -30,10 +29,9 @@ def train(monkeypatch, tmp_path):
     return runner(monkeypatch, tmp_path, "finetune_classifier")
 
 
-def test_end_to_end(tmp_path, monkeypatch, capsys):
+def test_end_to_end(tmp_path, typed, monkeypatch, capsys):
     """A user trains, exports, and loads what came out."""
-    done = fresh.python(SCRIPT, "--epochs", "2", "--seed", "1", cwd=tmp_path, packages=fresh.OF_EXAMPLES)
-    assert done.returncode == 0, done.stderr
+    out, err = typed.script(SCRIPT, "--epochs", "2", "--seed", "1")
     folder = tmp_path / "out" / "finetune_classifier"
     assert sorted(path.name for path in folder.glob("[!.]*")) == [
         "best.params", "classifier-0000.params", "classifier-symbol.json", "confusion.png", "curves.png",
@@ -41,12 +39,12 @@ def test_end_to_end(tmp_path, monkeypatch, capsys):
         "roc.png"]
     found = results(folder)
     score = found["held_out_accuracy"]
-    assert f"The net classifies {score:.4f} of 359 held-out images correctly." in done.stdout
+    assert f"The net classifies {score:.4f} of 359 held-out images correctly." in out
     assert score > 0.7 and found["classes"] == list("0123456789")
     assert sum(found["confusion"][i][i] for i in range(10)) == round(score * 359)
     assert max(found["export_differences"].values()) <= 1e-5
-    assert "training: 100%, epoch=2, loss=" in done.stderr and "    2/2     0:" in done.stderr
-    assert_fits_80_columns(done.stderr)
+    assert "training: 100%, epoch=2, loss=" in err and "    2/2     0:" in err
+    assert_fits_80_columns(err)
     assert [row["epoch"] for row in found["epochs"]] == [1, 2]
     assert found["epochs"][1]["loss"] < found["epochs"][0]["loss"]
     for path in folder.glob("*.png"):
@@ -59,7 +57,7 @@ def test_end_to_end(tmp_path, monkeypatch, capsys):
     assert (predicted == held_out.labels).mean() == pytest.approx(score, abs=1e-9)
 
     monkeypatch.chdir(tmp_path)
-    command, snippet = last_words(done.stdout)
+    command, snippet = last_words(out)
     assert " classify out/finetune_classifier/classifier out/finetune_classifier/example.png -o " in command
     exec(snippet, {})
     assert capsys.readouterr().out.split()[0] == str(predicted[0])

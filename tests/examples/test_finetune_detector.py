@@ -1,14 +1,13 @@
 """finetune_detector.py, and evaluate.py and detect_folder.py on what it exports: scenes of digits and real formats."""
 import ctypes
 import gc
-import importlib
 import json
 import os
 import resource
+import shlex
 import subprocess
 import sys
 
-import fresh
 import gluonops as gops
 import mxnet as mx
 import numpy as np
@@ -38,24 +37,9 @@ def train(monkeypatch, tmp_path):
     return runner(monkeypatch, tmp_path, "finetune_detector")
 
 
-@pytest.fixture
-def script(monkeypatch, tmp_path):
-    """A function that runs another script in the test's process."""
-    def run(name, *options):
-        monkeypatch.chdir(tmp_path)
-        monkeypatch.syspath_prepend(str(EXAMPLES))
-        monkeypatch.setattr(sys, "argv", [f"{name}.py", *options])
-        module = importlib.import_module(name)
-        module.main(module.arguments())
-
-    return run
-
-
-def test_end_to_end(tmp_path, script, capsys, monkeypatch):
+def test_end_to_end(tmp_path, typed, monkeypatch):
     """The exported net finds the same in Module, without gluonops, and in the other scripts."""
-    done = fresh.python(SCRIPT, *QUICK, "--multi-scale", "64", "96", "--accumulate", "2", "--pretrain-epochs", "1",
-                        cwd=tmp_path, packages=fresh.OF_EXAMPLES)
-    assert done.returncode == 0, done.stderr
+    out, err = typed.script(SCRIPT, *QUICK, "--multi-scale", "64", "96", "--accumulate", "2", "--pretrain-epochs", "1")
     folder = tmp_path / "out" / "finetune_detector"
     assert sorted(path.name for path in folder.glob("[!.]*")) == [
         "best.params", "curves.png", "detections.png", "detector-0000.params", "detector-symbol.json", "example.png",
@@ -63,19 +47,20 @@ def test_end_to_end(tmp_path, script, capsys, monkeypatch):
     found = results(folder)
     assert max(found["export_differences"].values()) <= 1e-3   # pixels, and probabilities
     assert found["compared_detections"] > 0 and np.shape(found["anchors"]) == (1, 2)
-    assert found["classes"] == list("0123456789") and f"mAP at IoU 0.5 is {found['mAP']:.4f}" in done.stdout
+    assert found["classes"] == list("0123456789") and f"mAP at IoU 0.5 is {found['mAP']:.4f}" in out
     for row in found["epochs"]:
         assert {"coordinates", "objectness", "no_objectness", "classes", "iou", "recall", "mAP", "mAP_voc07", "AP",
                 "AP50", "AP75"} < set(row)
         assert 0 <= row["recall"] <= 1
-    assert "The pretraining took " in done.stderr and "    loss      mAP\n" in done.stderr
+    assert "The pretraining took " in err and "    loss      mAP\n" in err
     for path in folder.glob("*.png"):
         assert imread(path).std() > 0.05
-    assert_fits_80_columns(done.stderr)
+    assert_fits_80_columns(err)
 
-    command, snippet = last_words(done.stdout)
-    ran = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True)
-    assert ran.stdout.splitlines()[-1] == "drawn into found.png" and ran.stderr == ""
+    command, snippet = last_words(out)
+    words = shlex.split(command)
+    ran = typed(*words[words.index("detect"):])
+    assert ran[0].splitlines()[-1] == "drawn into found.png" and ran[1] == ""
     (tmp_path / "found.png").unlink()
     monkeypatch.chdir(tmp_path)
     exec(snippet, {})
@@ -90,20 +75,19 @@ def test_end_to_end(tmp_path, script, capsys, monkeypatch):
     for one, other in zip(net(images), model.detect(images, threshold=0.001)):
         np.testing.assert_allclose(one.asnumpy(), other.asnumpy(), rtol=1e-4, atol=1e-3)
 
-    capsys.readouterr()
-    script("evaluate", "--net", exported, "--count", "6", "--threads", "0")
-    evaluated, said = results(tmp_path / "out" / "evaluate"), capsys.readouterr().out
+    said, _ = typed.script(EXAMPLES / "evaluate.py", "--net", exported, "--count", "6", "--threads", "0")
+    evaluated = results(tmp_path / "out" / "evaluate")
     assert f"the mAP at IoU 0.5 is {evaluated['mAP']:.4f}" in said and len(evaluated["mAP_per_class"]) == 10
     assert np.shape(evaluated["confusion"]) == (11, 11)
     (tmp_path / "photographs" / "deep").mkdir(parents=True)
     for name in ("a.png", "deep/b.jpg"):
         Image.new("RGB", (90, 60), "red").save(tmp_path / "photographs" / name)
-    script("detect_folder", "photographs", "--net", exported, "--threshold", "0.01")
+    said, _ = typed.script(EXAMPLES / "detect_folder.py", "photographs", "--net", exported, "--threshold", "0.01")
     detected = json.loads((tmp_path / "out" / "detect_folder" / "detections.json").read_text())
     assert set(detected) == {"a.png", "deep/b.jpg"}
     assert all(0 <= row["box"][0] <= row["box"][2] <= 90 for rows in detected.values() for row in rows)
     assert imread(tmp_path / "out" / "detect_folder" / "deep" / "b.jpg.png").shape[:2] == (60, 90)
-    assert f"{sum(map(len, detected.values()))} objects in 2 images" in capsys.readouterr().out
+    assert f"{sum(map(len, detected.values()))} objects in 2 images" in said
 
 
 @pytest.mark.slow

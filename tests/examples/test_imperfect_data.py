@@ -3,7 +3,6 @@ import json
 
 import pytest
 from test_layouts import coco_set, paint, parts, voc_beside, write, yaml
-from typed import Typed
 
 DETECT = ("--size", "64", "--epochs", "1", "--head-channels", "8", "8", "--anchors", "1,1", "--pretrained", "none",
           "--pretrain-epochs", "0", "--threads", "0")
@@ -11,8 +10,8 @@ CLASSIFY = ("--size", "28", "--epochs", "1", "--model", "mlp", "--pretrained", "
 
 
 @pytest.fixture
-def gluonops(monkeypatch, capsys, tmp_path):
-    return Typed(monkeypatch, capsys, tmp_path)
+def gluonops(typed):
+    return typed
 
 
 def results(folder, script):

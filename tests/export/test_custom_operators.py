@@ -4,9 +4,8 @@ All cases run in one process of their own, which MXNet 1.9.1 would end: it does 
 raises an error, or does not take an attribute that an AttrScope has set.
 """
 import json
-import subprocess
-import sys
 
+import fresh
 import pytest
 
 PROGRAM = """
@@ -124,8 +123,7 @@ BELOW = ("torch_below", "onnx_below")   # They do not need the operator, but for
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     """What each export returns or says, by its name, for each case."""
-    done = subprocess.run([sys.executable, "-c", PROGRAM, json.dumps(CASES)], cwd=tmp_path_factory.mktemp("custom"),
-                          capture_output=True, text=True)
+    done = fresh.python("-c", PROGRAM, json.dumps(CASES), cwd=tmp_path_factory.mktemp("custom"))
     found = [json.loads(line[len("RESULT "):]) for line in done.stdout.splitlines() if line.startswith("RESULT ")]
     assert done.returncode == 0, (f"the process ended in the case {CASES[len(found)]}", done.stderr[-2000:])
     return dict(zip(CASES, found))

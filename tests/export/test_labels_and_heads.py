@@ -100,7 +100,10 @@ READERS = {"repair": ["export", "IN", "read"], "inference": ["export", "IN", "re
            "convert": ["files", "convert", "IN", "read.params"]}
 
 
-@pytest.mark.parametrize("kind", KINDS)
+RENAMED = ("y", "output", "input_")   # They are the kind target with another name of the label; see test_labels.
+
+
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=[pytest.mark.slow] * (kind in RENAMED)) for kind in KINDS])
 def test_what_a_command_writes_every_command_reads(kind, folder, capsys):
     """With the shapes of the data alone, which are passed once."""
     shapes = shape_options(drawn(folder, kind))

@@ -16,9 +16,9 @@ LEGACY = pathlib.Path(__file__).resolve().parents[1] / "golden" / "legacy"
 FILES = {
     "save000800": {"data": (4, 20), "softmax_label": (4,)}, "gotest": {"data": (10, 1), "softmax_label": (10,)},
     "det1": {"data": (2, 3, 24, 24)},
-    "densenet169": {"data": (2, 3, 224, 224), "softmax_label": (2,)}, "squeezenet11": {"data": (2, 3, 64, 64)},
+    "densenet169": {"data": (2, 3, 224, 224), "softmax_label": (2,)}, "squeezenet11": {"data": (2, 3, 48, 48)},
     "mobilefacenet": {"data": (2, 3, 112, 112)}, "mnet25": {"data": (2, 3, 64, 96)},
-    "resnet18": {"data": (2, 3, 64, 64), "softmax_label": (2,)},
+    "resnet18": {"data": (2, 3, 32, 32), "softmax_label": (2,)},
     "sagemaker_ssd": {"data": (2, 3, 300, 300), "label": (2, 3, 5)}, "myssd": {"data": (2, 3, 256, 256)},
     "vgg16red": {"data": (1, 3, 64, 64), "prob_label": (1, 1000, 2)}, "resnet152": {"data": (2, 3, 64, 64)},
 }

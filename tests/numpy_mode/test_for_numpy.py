@@ -117,8 +117,13 @@ def inputs_of(shape, others, rng):
     return [rng.uniform(0.1, 1, shape).astype("float32"), *(other.astype("float32") for other in others)]
 
 
+# The layers above in another order; hybridized is how they are used.
+NETS = ("squeezenet", "mobilenet_v2", "densenet")
+
+
 @pytest.mark.parametrize("name, hybridized", [
-    (name, hybridized) for name in LAYERS for hybridized in (False, True)
+    pytest.param(name, hybridized, marks=[pytest.mark.slow] * (name in NETS and not hybridized))
+    for name in LAYERS for hybridized in (False, True)
     if name != "ZoneoutCell"   # Its masks follow those numbers that a mode has drawn for parameters.
     and (name != "SDMLLoss" or not hybridized)])   # It reads a shape, and no mode takes it hybridized.
 def test_the_same_as_in_legacy_mode(name, hybridized, rng):

@@ -1,9 +1,8 @@
 """Layers, losses, heads and models in NumPy mode: the same numbers to the bit as in legacy mode."""
 import importlib
 import pkgutil
-import subprocess
-import sys
 
+import fresh
 import gluonops as gops
 import mxnet as mx
 import numpy as onp
@@ -39,8 +38,9 @@ LOSSES = {
 }
 MODELS = {
     "mlp": {"classes": 3}, "lenet_reorg": {"classes": 3}, "darknet19": {"classes": 3}, "iresnet": {},
-    "tiny_yolov2": {"classes": 3}, "yolov2": {"classes": 3}, "tiny_yolov3": {"classes": 3}, "yolov3": {"classes": 3},
-    "tiny_yolov4": {"classes": 3}, "yolov4": {"classes": 3},
+    "tiny_yolov2": {"classes": 3, "width": 1 / 8}, "yolov2": {"classes": 3},
+    "tiny_yolov3": {"classes": 3, "width": 1 / 8}, "yolov3": {"classes": 3},
+    "tiny_yolov4": {"classes": 3, "width": 1 / 8}, "yolov4": {"classes": 3},
 }
 
 
@@ -118,8 +118,8 @@ def test_layers_in_other_backends(name, backend, rng):
         compare(make, inputs_of(shape, labels, rng), hybridized=True)
 
 
-# The large detectors are made of the layers of darknet19 and of the small detectors.
-LARGE = ("yolov2", "yolov3", "yolov4")
+# Nets of tens of millions of parameters are made of the layers of the small detectors.
+LARGE = ("darknet19", "yolov2", "yolov3", "yolov4")
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) if name in LARGE else name
@@ -194,16 +194,14 @@ def test_the_cosines_of_arcface(numpy_mode):
 
 
 def test_numpy_mode_may_be_set_before_the_import():
-    code = """
-from gluonops.runtime import importing
-importing.import_mxnet()
+    code = f"""{fresh.WITHOUT_GLUONOPS}
 from mxnet import np, npx
 npx.set_np()
 import gluonops as gops
 with gops.backend("custom"):
     print(gops.ops.mish(np.ones((0, 3))).shape, float(gops.ops.abs(np.array(-2.0))))
 """
-    done = subprocess.run([sys.executable, "-c", code], text=True, capture_output=True, check=False)
+    done = fresh.python("-c", code)
     assert done.stdout == "(0, 3) 2.0\n", done.stderr
 
 

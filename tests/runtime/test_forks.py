@@ -1,9 +1,6 @@
 """A process that forks while MXNet computes: neither waits for ever nor is it aborted, and an error is said."""
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import fresh
 import pytest
 
@@ -52,7 +49,7 @@ def test_an_operator_that_failed(operator):
     """MXNet aborted the process: its error left the handler of the fork, where nothing can catch it."""
     before, _, _ = PROGRAM.partition("for _ in")
     code = before.format(seconds=0, fails=True) + f"y = {operator}\n{FORKS['fork']}\nprint('goes on')"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = fresh.python("-c", code)
     assert done.returncode == 0 and done.stdout.endswith("goes on\n"), done.stderr
     assert "an operator had failed before this process forked, and nobody had read its result" in done.stderr
     assert "Call mx.nd.waitall() before the fork" in done.stderr

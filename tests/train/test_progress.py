@@ -1,9 +1,9 @@
 """The bar: in 80 columns of a terminal, and lines in a log."""
 import io
 import os
-import subprocess
 import sys
 
+import fresh
 import pytest
 from gluonops.io import progress
 
@@ -59,15 +59,19 @@ def test_a_silent_worker(monkeypatch):
 
 def test_in_a_terminal_of_no_columns_and_rows():
     """Some containers and editors have it. It gets bars of 80 columns, of a run and of a command."""
-    code = """
+    ours, theirs = os.openpty()   # a new one has neither
+    code = f"""
+import os
+terminal = os.open({os.ttyname(theirs)!r}, os.O_WRONLY | os.O_NOCTTY)
+for output in (1, 2):
+    os.dup2(terminal, output)
 from gluonops.io import progress
 list(progress.over(range(3), "reading", "layer"))
 with progress.Bar(3, 0, "training", "image", True) as bar:
-    bar.advance(3, {"epoch": 1})
+    bar.advance(3, {{"epoch": 1}})
 """
-    ours, theirs = os.openpty()   # a new one has neither
     environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
-    subprocess.run([sys.executable, "-c", code], stdout=theirs, stderr=theirs, env=environment, check=True)
+    fresh.python("-c", code, env=environment).check_returncode()
     os.close(theirs)
     shown = os.read(ours, 1 << 16).decode()
     assert "reading: 100%" in shown and "training: 100%|" in shown and "epoch=1" in shown
