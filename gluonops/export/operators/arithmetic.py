@@ -229,7 +229,7 @@ def _in_front(compute: Callable[..., Tensor], call: OnnxCall, data: Tensor, *, s
 
 
 def _with_number(text: str, call: TorchCall, *, scalar) -> str:
-    return text.replace("<scalar>", number(call.held(scalar)))
+    return text.replace("{scalar}", number(call.held(scalar)))
 
 
 def _enter(operation: str, compute: Callable[..., Tensor], text: str) -> None:
@@ -239,9 +239,8 @@ def _enter(operation: str, compute: Callable[..., Tensor], text: str) -> None:
     onnx(behind)(functools.partial(_behind, compute))
     onnx(*in_front)(functools.partial(_in_front, compute))
     in_torch((same, broadcast), text)
-    torch(behind)(functools.partial(_with_number, text.replace("{1}", "<scalar>")))
-    reverse = text.replace("{0}", "<scalar>").replace("{1}", "{0}")
-    torch(*in_front)(functools.partial(_with_number, reverse))
+    torch(behind)(functools.partial(_with_number, text.format("{0}", "{scalar}")))
+    torch(*in_front)(functools.partial(_with_number, text.format("{scalar}", "{0}")))
 
 
 for _name, _op, _sign in (("add", "Add", "+"), ("sub", "Sub", "-"), ("mul", "Mul", "*"), ("div", "Div", "/")):

@@ -170,7 +170,7 @@ def _(call: OnnxCall, *inputs: Tensor, dim) -> Tensor:
     return call.model.add("Concat", *inputs, axis=dim)
 
 
-in_torch("Concat", "torch.cat([{*}], <dim>)")
+in_torch("Concat", "torch.cat([*{inputs}], {dim})")
 
 
 @values("stack")
@@ -192,7 +192,7 @@ def _(call: OnnxCall, *inputs: Tensor, axis) -> Tensor:
     return call.model.add("Concat", *[value.reshape(sizes) for value in inputs], axis=axis)
 
 
-in_torch("stack", "torch.stack([{*}], <axis>)")
+in_torch("stack", "torch.stack([*{inputs}], {axis})")
 
 
 # -- one array in several ---------------------------------------------------------------------------------------------

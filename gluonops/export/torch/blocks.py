@@ -10,16 +10,14 @@ from typing import Any
 
 from ..graph import Entry
 from ..operators.forms import default_of
+from .expressions import Expression
 
 SEQUENTIAL = "nn.Sequential"
 CONV_BLOCK = "ConvBlock"   # a convolution and the layers behind it
 IDENTITY = "nn.Identity"   # stands for a module that an instance of a class does not have
 PARAMETER, BUFFER = "nn.Parameter", "torch.empty"   # stand for tensors that a class holds
 IMPORTED = ("F", "Optional", "Path", "json", "math", "nn", "torch")   # names that net.py has from elsewhere
-CALL = "{self}({0})"   # It calls a module with one input.
-# A number in the text of a step in which blocks of one class may differ. The first argument of a call, and one up to 3,
-# is an axis or a count of parts.
-CONSTANT = re.compile(r"(?<![\w.{(\"'])(?<!e-)\b(?![0-3]\b(?!\.))(\d+(?:\.\d+)?(?:e[-+]?\d+)?)(?![\w.}])")
+CALL = Expression.of("{self}({0})")   # It calls a module with one input.
 # How the field calls the modules of a block.
 NAMES = {"nn.Conv": "conv", "nn.ConvTranspose": "deconv", "BatchNorm": "bn", "nn.Linear": "fc", "nn.MaxPool": "pool",
          "nn.AvgPool": "pool", "nn.Dropout": "dropout", "nn.Embedding": "embedding",
@@ -71,18 +69,18 @@ class Module:
 class Item:
     """A step of a block: a call of a module, or an expression.
 
-    - ``text``: with ``{0}``, ``{1}``, ... for what it reads, and ``{self}`` for the module that it calls.
+    - ``expression``: with the places 0, 1, ... for what it reads, and ``self`` for the module that it calls.
     - ``reads``, ``makes``: outputs of the graph.
     - ``module``: that it calls, or that computes the same as an expression; None if there is none.
     """
-    text: str
+    expression: Expression
     reads: list[Entry]
     makes: list[Entry]
     module: Module | None = None
 
     @property
     def calls(self) -> bool:
-        return "{self}" in self.text
+        return self.expression.calls_module
 
 
 class CompositeModule(Module):
@@ -143,7 +141,7 @@ class CompositeModule(Module):
             # A step in front of this one may hold the module, or one of its parameters, as well.
             parts = [module, *module.state.values()] if module else []
             held = [holders.setdefault(part, (len(steps), index)) for index, part in enumerate(parts)]
-            steps.append((CONSTANT.sub("#", item.text), module and module.key(),
+            steps.append((item.expression.outline, module and module.key(),
                           tuple(numbers[entry] for entry in item.reads),
                           tuple((index, holder) for index, holder in enumerate(held) if holder[0] < len(steps))))
             numbers.update(zip(item.makes, count))
@@ -155,7 +153,7 @@ class CompositeModule(Module):
         owners = collections.Counter(name for module in self.children for name in module.state.values())
         return [item for item in self.items
                 if item.module and uses[item.module] == len(item.reads) == len(item.makes) == 1
-                and (item.text == CALL or not item.calls)
+                and (item.expression == CALL or not item.calls)
                 and all(owners[name] == 1 for name in item.module.state.values())]
 
     def is_chain(self) -> bool:
@@ -166,4 +164,4 @@ class CompositeModule(Module):
     def become_sequential(self) -> None:
         """Make it an ``nn.Sequential``, or an instance of a class that derives from it, in place."""
         for number, item in enumerate(self.items):
-            item.text, item.module.attribute = CALL, str(number)
+            item.expression, item.module.attribute = CALL, str(number)

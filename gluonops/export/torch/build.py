@@ -7,6 +7,7 @@ import re
 from ..graph import Entry, Graph, Node
 from ..operators.forms import Form
 from .blocks import BUFFER, CALL, PARAMETER, SEQUENTIAL, CompositeModule, Item, Module
+from .expressions import Expression
 from .scopes import Scope
 
 SHORTEST_CHAIN = 4   # modules that are called one after the other in a block and become an nn.Sequential
@@ -64,8 +65,8 @@ class Builder:
             self.blocks[first] = self.block(first)
             shorten(self.blocks[first])
         block = self.blocks[first]
-        text = "{self}(" + ", ".join(f"{{{index}}}" for index in range(len(block.inputs))) + ")"
-        return Item(text, list(map(scope.image, block.inputs)), list(map(scope.image, block.results)), block)
+        expression = Expression.of("{self}(*{inputs})", len(block.inputs))
+        return Item(expression, list(map(scope.image, block.inputs)), list(map(scope.image, block.results)), block)
 
     def _step(self, node: Node) -> Item:
         form, name = self.forms[node], _identifier(node.attrs.get("__scope__", ""))
@@ -82,7 +83,7 @@ class Builder:
         name = entry[0].name
         module = Module(BUFFER if name in self.constants else PARAMETER, {"shape": self.parameters[name]},
                         _identifier(re.sub(r"_?\d*$", "", name).split("_")[-1]), {"": name})
-        return Item("{self}", [], [entry], self.modules.setdefault(name, module))
+        return Item(Expression.of("{self}"), [], [entry], self.modules.setdefault(name, module))
 
 
 def _identifier(name: str) -> str:

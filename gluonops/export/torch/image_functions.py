@@ -1,8 +1,8 @@
 """The functions of net.py that take an image: ``preprocess``, and ``detect`` or ``classify``."""
 from __future__ import annotations
 
+import ast
 import json
-import re
 import textwrap
 
 from .. import passes
@@ -10,8 +10,9 @@ from ..metadata import classes_of
 from ..model import ExportedModel
 from ..operators.forms import number
 from ..preprocessing import Preprocessing
-from .converters import WHERE
-from .source import WIDTH, snippets
+from .converters import WHERE, snippets
+from .expressions import method_of, spliced
+from .source import WIDTH
 
 DETECT = 0.25   # the least score, unless the net leaves out higher ones
 
@@ -29,11 +30,18 @@ def images_source(model: ExportedModel) -> str:
     values = {"WIDTH": width, "HEIGHT": height, "THRESHOLD": max(DETECT, metadata.get("threshold", 0.0)),
               "INNER": f"inside(columns, rows, {width}, {height})" if preprocessing.resize == "letterbox"
               else f"({width}, {height})"}
-    function = re.sub("|".join(values), lambda match: str(values[match[0]]), snippets()[task])
-    if metadata.get("output") == "probabilities":
-        function = function.replace(".softmax(0)", "")
+    function = _with_values(snippets()[task], values, metadata.get("output") == "probabilities")
     return "\n\n\n".join([_classes(classes_of(WHERE, "the net", metadata["classes"])),
                           _preprocess(preprocessing, width, height), function])
+
+
+def _with_values(function: str, values: dict[str, object], has_probabilities: bool) -> str:
+    """The source of a function with values in place of their names, and without a softmax of what is one already."""
+    nodes = list(ast.walk(ast.parse(function)))
+    others = {node: str(values[node.id]) for node in nodes if isinstance(node, ast.Name) and node.id in values}
+    if has_probabilities:
+        others.update((node, ast.unparse(node.func.value)) for node in nodes if method_of(node) == "softmax")
+    return spliced(function, others)
 
 
 def _classes(names: tuple[str, ...]) -> str:

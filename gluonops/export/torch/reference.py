@@ -190,8 +190,8 @@ def _last(node: Node, x, lengths=None):
 @_formula("Pooling")
 def _pooled(node: Node, x):
     """oneDNN's gradient of a mean divides by whole windows at the border, where ``full`` makes smaller ones."""
-    given = attributes_of(node)
-    if (given["pool_type"], given["pooling_convention"]) != ("avg", "full"):
+    attributes = attributes_of(node)
+    if (attributes["pool_type"], attributes["pooling_convention"]) != ("avg", "full"):
         return None
     return F.cast(F.Pooling(F.cast(x, dtype="float64"), **node.options()), dtype="float32")
 

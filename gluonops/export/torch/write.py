@@ -35,7 +35,7 @@ from . import fixed, loss_functions, origin  # noqa: F401  (each but origin fill
 from .blocks import IMPORTED
 from .build import Builder
 from .classes import classes_of
-from .converters import WHERE, TorchCall, plain, refusal, snippets
+from .converters import WHERE, TorchCall, refusal, snippets
 from .free_axes import compared_inputs, free_axes
 from .image_functions import images_source
 from .prepare import join, prepared, with_constants
@@ -139,7 +139,7 @@ class Converted:
 
     - ``user``: the model as it was read, with all labels if it is for training; ``model``: with operators that have a
       converter only.
-    - ``source``: of net.py; see :func:`.registry.plain`. ``keys``: name in torch -> name in MXNet.
+    - ``source``: of net.py. ``keys``: name in torch -> name in MXNet.
     - ``inputs``: the shapes of its arguments with which it is compared.
     - ``computed``: the names of the nodes that it computes.
     - ``multipliers``: of the rate and the decay of each parameter that is trained.
@@ -176,7 +176,7 @@ class Converted:
     def save(self, folder: pathlib.Path) -> list[pathlib.Path]:
         """Write the source and the weights to a folder. Returns the paths."""
         from safetensors.numpy import save
-        (folder / "net.py").write_text(plain(self.source), encoding="utf-8")
+        (folder / "net.py").write_text(self.source, encoding="utf-8")
         (folder / "net.safetensors").write_bytes(save(values_of(self.model, self.keys)))
         (folder / "names.json").write_text(json.dumps(self.keys, indent=2) + "\n", encoding="utf-8")
         return [folder / name for name in ("net.py", "net.safetensors", "names.json")]

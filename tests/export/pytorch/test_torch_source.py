@@ -183,6 +183,12 @@ def test_lines_that_repeat_are_loops(tmp_path):
     assert "torch.where(x > 0, x, torch.full_like(x, -2))" in source
 
 
+def test_a_number_that_grows_beside_one_that_does_not(tmp_path):
+    """They are equal in the first of the modules."""
+    source = written(sequence(*(nn.MaxPool2D(size, 1) for size in (1, 2, 3, 4))), tmp_path)
+    assert "*(nn.MaxPool2d(channels, 1) for channels in range(1, 5, 1))" in source
+
+
 def test_reshapes_that_join_or_split_axes(tmp_path):
     class Shuffled(nn.HybridBlock):
         def hybrid_forward(self, F, x):
