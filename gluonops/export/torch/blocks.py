@@ -47,20 +47,20 @@ class Module:
         return NAMES.get(kind) or kind.split(".")[-1].lower()
 
     def key(self) -> tuple:
-        """What modules have in common that differ in the numbers of their arguments only."""
+        """Return what modules have in common that differ in the numbers of their arguments only."""
         numbers = (int, float, tuple, bool)
         return self.kind, *((name, None if isinstance(value, numbers) else value) for name, value in self.args.items())
 
     def default(self, name: str) -> Any:
-        """The default of an argument; None if it has none."""
+        """Return the default of an argument, or None if it has none."""
         return default_of(self.kind, name)
 
     def slots(self) -> list[tuple[Module, str]]:
-        """The modules and the names of the arguments that its constructor call says."""
+        """Return the modules and the names of the arguments that its constructor call says."""
         return [(self, name) for name in self.args]
 
     def variables(self, prefix: str = "") -> Iterator[tuple[str, str]]:
-        """The name in torch and the name in MXNet of each parameter and buffer in it."""
+        """Yield the name in torch and the name in MXNet of each parameter and buffer in it."""
         for name, variable in self.state.items():
             yield f"{prefix}{name}".strip("."), variable
 
@@ -106,11 +106,11 @@ class CompositeModule(Module):
 
     @property
     def children(self) -> list[Module]:
-        """The modules that it calls, each once."""
+        """The modules that it calls, in order, each of them once."""
         return list(dict.fromkeys(item.module for item in self.items if item.calls))
 
     def blocks(self) -> Iterator[CompositeModule]:
-        """The blocks in it in any depth, inner ones first, and itself."""
+        """Yield the blocks in it in any depth, inner ones first, and itself."""
         for child in self.children:
             if isinstance(child, CompositeModule):
                 yield from child.blocks()
@@ -130,7 +130,7 @@ class CompositeModule(Module):
             yield from child.variables(f"{prefix}{child.attribute}.")
 
     def structure(self, without: Item | None = None) -> tuple:
-        """What blocks of one class have in common. ``without`` is an item to leave out."""
+        """Return what blocks of one class have in common. ``without`` is an item to leave out."""
         count, holders, steps = itertools.count(), {}, []
         numbers = dict(zip(self.inputs, count))
         for item in self.items:
@@ -148,7 +148,7 @@ class CompositeModule(Module):
         return tuple(steps), tuple(numbers[entry] for entry in self.results), len(self.inputs)
 
     def links(self) -> list[Item]:
-        """The items that an ``nn.Sequential`` can hold."""
+        """Return the items that an ``nn.Sequential`` can hold."""
         uses = collections.Counter(item.module for item in self.items)
         owners = collections.Counter(name for module in self.children for name in module.state.values())
         return [item for item in self.items
@@ -157,7 +157,7 @@ class CompositeModule(Module):
                 and all(owners[name] == 1 for name in item.module.state.values())]
 
     def is_chain(self) -> bool:
-        """Whether the items are modules that are called one after the other."""
+        """Return whether the items are modules that are called one after the other."""
         steps = [self.inputs, *(item.makes for item in self.items)]
         return self.links() == self.items and [*(item.reads for item in self.items), self.results] == steps
 

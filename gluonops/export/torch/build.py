@@ -29,7 +29,7 @@ class Builder:
         self.modules = {}   # what says which module it is -> the module
 
     def net(self, scope: Scope) -> CompositeModule:
-        """The whole net."""
+        """Return the whole net."""
         block = self.block(scope)
         variables = {node.name: node for node in self.graph.nodes() if node.is_variable}
         block.inputs, block.results = [(variables[name], 0) for name in self.inputs], list(self.graph.outputs)
@@ -49,17 +49,17 @@ class Builder:
         return block
 
     def _leaves(self, scope: Scope, entry: Entry) -> bool:
-        """Whether something outside reads an output of a scope, in one of its calls."""
+        """Return whether something outside reads an output of a scope, in one of its calls."""
         return any(reader not in call.inside and call.image(entry) in (reader.inputs if reader else self.graph.outputs)
                    for call in scope.calls for reader in self.readers[call.image(entry)[0]])
 
     def _items(self, part: Scope | Node) -> list[Item]:
-        """The step for a part of a scope, behind those for the parameters that it reads."""
+        """Return the step for a part of a scope, behind those for the parameters that it reads."""
         item = self._call(part) if isinstance(part, Scope) else self._step(part)
         return [*(self._parameter(entry) for entry in item.reads if entry[0].name in self.parameters), item]
 
     def _call(self, scope: Scope) -> Item:
-        """The call of a block."""
+        """Return the call of a block."""
         first = scope.calls[0]
         if first not in self.blocks:
             self.blocks[first] = self.block(first)
@@ -79,7 +79,7 @@ class Builder:
                     [(node, index) for index in range(form.outputs)], self.modules.setdefault(which, module))
 
     def _parameter(self, entry: Entry) -> Item:
-        """The step that reads a parameter of the block's own."""
+        """Return the step that reads a parameter of the block's own."""
         name = entry[0].name
         module = Module(BUFFER if name in self.constants else PARAMETER, {"shape": self.parameters[name]},
                         _identifier(re.sub(r"_?\d*$", "", name).split("_")[-1]), {"": name})
@@ -87,7 +87,7 @@ class Builder:
 
 
 def _identifier(name: str) -> str:
-    """A name as an attribute; empty if it is a number, as in an ``nn.Sequential``."""
+    """Return a name as that of an attribute. It is empty for a number, as in an ``nn.Sequential``."""
     name = re.sub(r"\W", "_", name).strip("_")
     return "" if not name or name[0].isdigit() else name
 

@@ -47,7 +47,7 @@ class Slot:
     values: list
 
     def differs(self) -> bool:
-        """Whether it has several values."""
+        """Return whether it has several values."""
         return len(set(self.values) - {None}) > 1
 
 
@@ -119,7 +119,7 @@ class Class:
         self._hand_out()
 
     def _slots(self, optional: Module | None) -> list[Slot]:
-        """The arguments of all modules, those of the optional one last, with their values in the instances."""
+        """Return the arguments of all modules, those of the optional one last, with their values in the instances."""
         slots = []
         for module, theirs in sorted(self._instances_of_modules(), key=lambda pair: pair[0] is optional):
             others = [None if each.kind == IDENTITY else each.slots() for each in theirs]
@@ -128,7 +128,7 @@ class Class:
         return slots
 
     def _instances_of_modules(self) -> Iterable[tuple[Module, tuple[Module, ...]]]:
-        """The template's modules, each with those that take its place in the instances."""
+        """Return the template's modules, each with the modules that take its place in the instances."""
         return zip(self.template.children, zip(*(block.children for block in self.blocks)))
 
     def _share(self, slot: Slot, result: Slot | None) -> None:
@@ -171,7 +171,7 @@ class Class:
                 item.expression = Expression(replaced(tree, others))
 
     def _constant(self, values: list, name: str) -> ast.expr:
-        """What a number in ``forward`` is of the parameters, or of a new one of this name."""
+        """Return the tree that stands for a number in ``forward``, made of a parameter or of a new one of this name."""
         name = _free(name, {*self.vectors, *(module.attribute for module in self.template.children)})
         near = {parameter: vector for parameter, vector in self.vectors.items() if _agree(values, vector) or max(
             _factor(values, vector), _factor(vector, values)) in range(2, MOST_TIMES + 1)}
@@ -182,7 +182,7 @@ class Class:
         return replaced(expression, {node: parsed(f"self.{parameter}") for node, parameter in read.items()})
 
     def _parameter(self, name: str, module: Module, owner: Module) -> str:
-        """What to call an argument of a module, if it becomes a parameter."""
+        """Return the name that an argument of a module gets if it becomes a parameter."""
         name = {"num_features": "channels"}.get(name, name)   # most classes call it so
         prefix = owner.usual_name if self.is_sequential or name.startswith("hidden") else module.attribute
         if module.attribute.startswith("branch") and name in ("out_channels", "hidden_channels"):
@@ -191,7 +191,7 @@ class Class:
         return _free(f"{prefix}_{name}" if name in self.vectors else name, self.vectors)
 
     def _expression(self, values: list, vectors: dict[str, list], name: str, default: Any) -> ast.expr:
-        """What of the parameters has these values: one of them, a multiple, or a new one of this name."""
+        """Return the tree of these values: a parameter, a multiple or a part of one, or a new one of this name."""
         for parameter, vector in vectors.items():
             if _agree(values, vector):
                 return parsed(parameter)
@@ -207,20 +207,20 @@ class Class:
 
 
 def _free(name: str, taken: Collection[str]) -> str:
-    """A name that is not taken."""
+    """Return a name that is not taken."""
     while name in taken:
         name += "_"
     return name
 
 
 def _agree(values: list, vector: list) -> bool:
-    """Whether a vector has these values, as far as they are known."""
+    """Return whether a vector has these values, as far as they are known."""
     pairs = [(left, right) for left, right in zip(values, vector) if left is not None]
     return bool(pairs) and all(left == right and type(left) is type(right) for left, right in pairs)
 
 
 def _factor(values: list, vector: list) -> int:
-    """The integer of at least 2 that makes ``values`` of ``vector``; 0 if there is none."""
+    """Return the integer of at least 2 by which ``vector`` is multiplied in ``values``, or 0 if there is none."""
     pairs = [(left, right) for left, right in zip(values, vector) if left is not None]
     if not all(type(left) is int and type(right) is int and right > 1 and left % right == 0 for left, right in pairs):
         return 0
@@ -229,18 +229,18 @@ def _factor(values: list, vector: list) -> int:
 
 
 def _are_related(values: list, vector: list) -> bool:
-    """Whether values are those of a vector, multiples of it, or parts."""
+    """Return whether values are those of a vector, multiples of it, or parts."""
     return bool(_agree(values, vector) or _factor(values, vector) or _factor(vector, values))
 
 
 def _are_halves(values: list, vector: list) -> bool:
-    """Whether numbers are halves of others, rounded down."""
+    """Return whether numbers are halves of others, rounded down."""
     pairs = [(left, right) for left, right in zip(values, vector) if left is not None]
     return all(type(right) is int and left == right // 2 for left, right in pairs)
 
 
 def _filled(vector: list) -> list:
-    """A vector with its first known value where an instance does not need one."""
+    """Return a vector with its first known value where an instance does not need one."""
     first_value = next(value for value in vector if value is not None)
     return [first_value if value is None else value for value in vector]
 
@@ -264,7 +264,7 @@ def _name_modules(block: CompositeModule) -> None:
 
 
 def classes_of(net: CompositeModule) -> list[Class]:
-    """The classes of all blocks, inner ones first. Each instance gets the arguments of its constructor."""
+    """Return the classes of all blocks, inner ones first. Each instance gets the arguments of its constructor."""
     owners = {}   # the structure of a block -> its class
     for block in net.blocks():
         if block.kind != SEQUENTIAL:
@@ -294,7 +294,7 @@ def classes_of(net: CompositeModule) -> list[Class]:
 
 
 def _classes_in(blocks: list[CompositeModule]) -> set[Class]:
-    """The classes in blocks, in any depth."""
+    """Return the classes in blocks, in any depth."""
     classes, waiting = set(), list(blocks)
     while waiting:
         for block in waiting.pop().blocks():
@@ -305,7 +305,7 @@ def _classes_in(blocks: list[CompositeModule]) -> set[Class]:
 
 
 def _lacking(block: CompositeModule, structure: tuple, kinds: set[str]) -> int | None:
-    """The index of the item without which a block has a structure; None if there is none. See :meth:`Class.adapts`."""
+    """Return the index of the item without which a block has a structure, or None. See :meth:`Class.adapts`."""
     if len(block.items) == len(structure[0]) + 1 and len(structure[0]) > 1:
         for item in block.links():
             is_essential = any(item.module.variables()) and (len(kinds) > 1 or block.is_chain())
@@ -321,7 +321,7 @@ def _leave_out(block: CompositeModule, index: int) -> None:
 
 
 def _class_name(kind: str, taken: set[str]) -> str:
-    """A name that no other class has."""
+    """Return a name that no other class has."""
     kind = re.sub(r"\W|^_+|^Hybrid(?!Seq)", "", kind)
     kind = "Block" if not kind.isidentifier() or "Sequential" in kind else kind[0].upper() + kind[1:]
     kinds = [f"{kind}{letter}" for letter in string.ascii_uppercase[1:]] if kind[-1].isdigit() else []   # V2B, not V22

@@ -49,19 +49,20 @@ class TorchCall(SizedNode):
             raise self.refuse(what)
 
     def refuse(self, what: str) -> OpError:
-        """An OpError; see :func:`refusal`."""
+        """Return an OpError for this node. See :func:`refusal`."""
         return refusal(self.node, what)
 
     def chosen_type(self, dtype: str) -> str:
-        """The type that an attribute chooses. One of the net's own is what ``load`` was asked for: its last input's."""
+        """Return the type that an attribute chooses, as text.
+
+        A type of the net's own becomes the one that ``load`` was asked for, which is that of the node's last input.
+        """
         if dtype in self.own and (self.dtypes[0].name in self.own or len(self.node.inputs) > 1):
             return f"{{{len(self.node.inputs) - 1}}}.dtype"
         return f"torch.{dtype}"
 
     def snippet(self, name: str, *arguments: Any, inputs: str = "*{inputs}", **options: Any) -> str:
-        """A call of a function of the snippets: its inputs, arguments, and the options that are not its defaults.
-
-        An option that is None is left out, too.
+        """Return a call of a function of the snippets, with the options that are neither None nor its defaults.
         """
         defaults, written = arguments_of(name), [inputs, *map(repr, arguments)]
         for option, value in options.items():
@@ -71,7 +72,7 @@ class TorchCall(SizedNode):
         return f"{name}({', '.join(written)})"
 
     def form(self) -> Form:
-        """What the node is in torch, from its converter."""
+        """Return what the node is in torch, from its converter."""
         converter = converter_of(self.node)
         self.refuse_if(traits_of(self.node).is_of_floats and self.dtypes[0].kind in "iu",
                        f"computes in {self.dtypes[0]} with integers as results, which torch does not; cast its input "
@@ -89,7 +90,7 @@ class TorchCall(SizedNode):
             raise refusal(self.node, what) from error
 
     def _expression(self, text: str, count: int) -> Expression:
-        """The expression that a text says, with the values of attributes, and with so many inputs."""
+        """Return the expression that a text says, with the values of attributes, and with so many inputs."""
         expression = Expression.of(text, count)
         attributes = {name: parsed(number(self.attributes[name])) for name in expression.places
                       if name != SELF and not name.isdigit()}
@@ -112,7 +113,7 @@ def snippets() -> dict[str, str]:
 
 
 def arguments_of(name: str) -> dict[str, Any]:
-    """The arguments of a function of the snippets, and their defaults; None for those without one."""
+    """Return the arguments of a function of the snippets with their defaults, which are None for those without one."""
     arguments = ast.parse(snippets()[name]).body[0].args
     names = [argument.arg for argument in arguments.args]
     values = [ast.literal_eval(default) for default in arguments.defaults]
@@ -120,7 +121,7 @@ def arguments_of(name: str) -> dict[str, Any]:
 
 
 def refusal(node: Node, what: str) -> OpError:
-    """An OpError for a node that has no converter, or that its converter does not support."""
+    """Return an OpError for a node that has no converter, or that its converter does not support."""
     op = our_name(node) if is_ours(node) else node.op
     return OpError(WHERE, f"the node {node.name!r} ({op}) {what}", "Replace it in the net, or export ONNX")
 

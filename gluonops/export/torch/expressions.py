@@ -30,7 +30,7 @@ class Expression:
 
     @classmethod
     def of(cls, text: str, inputs: int = 0) -> Expression:
-        """The expression that a text says, with so many places for ``*{inputs}``."""
+        """Return the expression that a text says, with so many places for ``*{inputs}``."""
         return _expression(text, inputs)
 
     def __eq__(self, other: object) -> bool:
@@ -81,13 +81,13 @@ class Expression:
 
     @functools.cached_property
     def outline(self) -> str:
-        """What expressions have in common that differ in such numbers only."""
+        """The text without these numbers, which expressions have in common that differ in them only."""
         return outline(self.tree, self.constants)
 
 
 @functools.lru_cache(2048)   # Nodes of one operator have the same text.
 def parsed(text: str) -> ast.expr:
-    """The tree of a text with places."""
+    """Return the tree of a text, in which sets of one element are places."""
     tree = ast.parse(text, mode="eval").body
     return replaced(tree, {node: place(ast.unparse(node.elts[0])) for node in walk(tree) if isinstance(node, ast.Set)})
 
@@ -101,42 +101,42 @@ def _expression(text: str, inputs: int) -> Expression:
 
 
 def literal(value: Any) -> ast.expr:
-    """The tree of a number, a string, a tuple, a list or None."""
+    """Return the tree of a number, a string, a tuple, a list or None."""
     return parsed(repr(value))
 
 
 def call_of(function: str, arguments: Iterable[ast.expr], **options: ast.expr) -> ast.Call:
-    """The tree of a call."""
+    """Return the tree of a call."""
     return ast.Call(parsed(function), list(arguments), [ast.keyword(name, value) for name, value in options.items()])
 
 
 def name_of(text: str) -> ast.Name:
-    """The tree of a name."""
+    """Return the tree of a name."""
     return ast.Name(text, ast.Load())
 
 
 def place(text: str) -> ast.Name:
-    """The place of this name."""
+    """Return the place of this name."""
     return name_of(f"{{{text}}}")
 
 
 def place_of(node: ast.AST) -> str:
-    """The name of a place; empty for other nodes."""
+    """Return the name of a place. It is empty for other nodes."""
     return node.id[1:-1] if isinstance(node, ast.Name) and node.id.startswith("{") else ""
 
 
 def places_in(tree: ast.AST) -> list[str]:
-    """The names of the places in a tree, in the order of the text."""
+    """Return the names of the places in a tree, in the order of the text."""
     return [place_of(node) for node in walk(tree) if place_of(node)]
 
 
 def names_in(tree: ast.AST) -> set[str]:
-    """The names that a program reads."""
+    """Return the names that a program reads."""
     return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
 
 
 def walk(tree: ast.AST) -> Iterator[ast.AST]:
-    """The nodes in a tree, in the order of the text, which is not that of :func:`ast.walk`."""
+    """Yield the nodes in a tree, in the order of the text, which is not that of :func:`ast.walk`."""
     waiting = [tree]
     while waiting:
         node = waiting.pop()
@@ -145,35 +145,35 @@ def walk(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def replaced(tree: ast.expr, others: Mapping[ast.AST, ast.expr | list[ast.expr]]) -> ast.expr:
-    """A copy of a tree with other nodes, or lists of them, in place of some."""
+    """Return a copy of a tree with other nodes, or lists of them, in place of some."""
     return _Copier(others).visit(tree)
 
 
 def filled(tree: ast.expr, values: Mapping[str, ast.expr]) -> ast.expr:
-    """A copy of a tree with a copy of these values in the places of these names."""
+    """Return a copy of a tree with a copy of these values in the places of these names."""
     return replaced(tree, {node: replaced(values[place_of(node)], {}) for node in walk(tree)
                            if place_of(node) in values})
 
 
 def outline(tree: ast.expr, without: Iterable[ast.AST]) -> str:
-    """The text of a tree without some nodes."""
+    """Return the text of a tree without some nodes."""
     return ast.unparse(replaced(tree, dict.fromkeys(without, place("#"))))
 
 
 def shortened(tree: ast.expr) -> ast.expr:
-    """A tree that computes the same in fewer words."""
+    """Return a tree that computes the same in fewer words."""
     return _Shortener().visit(replaced(tree, {}))
 
 
 def text_of(tree: ast.expr) -> str:
-    """The text of a tree as net.py has it: strings have double quotes."""
+    """Return the text of a tree as net.py has it: strings have double quotes."""
     return ast.unparse(replaced(tree, {
         node: name_of(json.dumps(node.value, ensure_ascii=False)) for node in walk(tree)
         if isinstance(node, ast.Constant) and isinstance(node.value, str)}))
 
 
 def spliced(program: str, others: Mapping[ast.expr, str]) -> str:
-    """The text of a program, with its comments, in which some nodes of its tree have other texts."""
+    """Return the text of a program, with its comments, in which some nodes of its tree have other texts."""
     data = program.encode()
     starts = [0, *itertools.accumulate(len(line) for line in data.splitlines(keepends=True))]
     for node in sorted(others, key=lambda node: (node.lineno, node.col_offset), reverse=True):
@@ -183,7 +183,7 @@ def spliced(program: str, others: Mapping[ast.expr, str]) -> str:
 
 
 class _Copier(ast.NodeTransformer):
-    """Copies a tree. ``others``: node -> what takes its place."""
+    """Copies a tree with other nodes in place of those in ``others``."""
 
     def __init__(self, others: Mapping[ast.AST, ast.expr | list[ast.expr]]):
         self.others = others
@@ -201,7 +201,7 @@ class _Shortener(ast.NodeTransformer):
     """Writes what several converters make together in fewer words, in place."""
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
-        """A condition that was cast to the type of data, and a reshape that another one follows."""
+        """Undo the cast of a condition, and leave out a reshape that another one follows."""
         self.generic_visit(node)
         if function_of(node) == "torch.where" and _is_cast_condition(node.args[0]):
             node.args[0] = node.args[0].left.func.value
@@ -210,7 +210,7 @@ class _Shortener(ast.NodeTransformer):
         return node
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
-        """Ones that are multiplied by a number."""
+        """Write ones that are multiplied by a number as one call."""
         self.generic_visit(node)
         if isinstance(node.op, ast.Mult) and _is_number(node.right) and function_of(node.left) == "torch.ones_like":
             return call_of("torch.full_like", [*node.left.args, node.right])
@@ -218,35 +218,35 @@ class _Shortener(ast.NodeTransformer):
 
 
 def _is_cast_condition(node: ast.expr) -> bool:
-    """Whether it is a comparison, cast to the type of some data, which is compared with 0."""
+    """Return whether it is a comparison, cast to the type of some data, which is compared with 0."""
     return (isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.NotEq) and method_of(node.left) == "to"
             and ast.unparse(node.comparators[0]) == "0" and isinstance(node.left.func.value, ast.Compare)
             and isinstance(node.left.args[0], ast.Attribute) and node.left.args[0].attr == "dtype")
 
 
 def function_of(node: ast.expr) -> str:
-    """The function that a call calls, such as ``torch.where``; empty for what is no such call."""
+    """Return the name of the function that is called, such as ``torch.where``. It is empty for what is no such call."""
     return ast.unparse(node.func) if isinstance(node, ast.Call) and _is_name(node.func) else ""
 
 
 def _is_name(node: ast.expr) -> bool:
-    """Whether it is a name, with attributes or without."""
+    """Return whether it is a name, with attributes or without."""
     return isinstance(node, ast.Name) or isinstance(node, ast.Attribute) and _is_name(node.value)
 
 
 def method_of(node: ast.expr) -> str:
-    """The last name of what a call calls; empty for what is no such call."""
+    """Return the name of the method that is called. It is empty for what is no such call."""
     return node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
 
 
 def _is_number(node: ast.expr) -> bool:
-    """Whether it is a number, which may be negative."""
+    """Return whether it is a number, which may be negative."""
     node = node.operand if isinstance(node, ast.UnaryOp) else node
     return isinstance(node, ast.Constant) and isinstance(node.value, (int, float))
 
 
 def _leftmost(node: ast.expr) -> ast.expr:
-    """The operand that the text of an expression begins with."""
+    """Return the operand that the text of an expression begins with."""
     while isinstance(node, (ast.BinOp, ast.Compare)):
         node = node.left
     return node

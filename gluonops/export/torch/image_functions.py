@@ -18,7 +18,7 @@ DETECT = 0.25   # the least score, unless the net leaves out higher ones
 
 
 def images_source(model: ExportedModel) -> str:
-    """The source of the functions; empty if the net does not say its classes and how images are prepared."""
+    """Return the source of the functions. It is empty if the net lacks its classes or how images are prepared."""
     metadata = passes.describe(model).metadata
     task = {"detection": "detect", "classification": "classify"}.get(metadata.get("task"))
     if task is None or not isinstance(metadata.get("preprocessing"), dict) or "classes" not in metadata:
@@ -36,7 +36,10 @@ def images_source(model: ExportedModel) -> str:
 
 
 def _with_values(function: str, values: dict[str, object], has_probabilities: bool) -> str:
-    """The source of a function with values in place of their names, and without a softmax of what is one already."""
+    """Return the source of a function with values in place of their names.
+
+    The softmax of a net that returns probabilities is left out.
+    """
     nodes = list(ast.walk(ast.parse(function)))
     others = {node: str(values[node.id]) for node in nodes if isinstance(node, ast.Name) and node.id in values}
     if has_probabilities:
@@ -51,7 +54,7 @@ def _classes(names: tuple[str, ...]) -> str:
 
 
 def _preprocess(preprocessing: Preprocessing, width: int, height: int) -> str:
-    """The source of ``preprocess``."""
+    """Return the source of ``preprocess``."""
     resize = {"stretch": "resize"}.get(preprocessing.resize, preprocessing.resize)
     ratio = f", {preprocessing.crop_ratio!r}" if resize == "crop" else ""
     pixels = "grey(image)" if preprocessing.channels == 1 else "image.expand(3, -1, -1)"

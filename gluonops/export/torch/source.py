@@ -46,7 +46,7 @@ IMPORTS = {"import json": "", "import math": "math", "from pathlib import Path":
 
 def net_source(net: CompositeModule, classes: list[Class], inputs: list[str], docstring: str,
                functions: list[str]) -> str:
-    """The text of net.py.
+    """Return the text of net.py.
 
     - ``inputs``: the names of the net's inputs.
     - ``functions``: sources that come behind the classes; some may be empty.
@@ -60,7 +60,7 @@ def net_source(net: CompositeModule, classes: list[Class], inputs: list[str], do
 
 
 def groups_source(pairs: dict[str, tuple[float, float] | None]) -> str:
-    """The source of ``parameter_groups``, and of what it knows; empty if all parameters are trained alike.
+    """Return the source of ``parameter_groups``. It is empty if all parameters are trained alike.
 
     ``pairs``: parameter -> what its learning rate and its weight decay are multiplied by; None if it is not trained.
     """
@@ -79,7 +79,7 @@ def groups_source(pairs: dict[str, tuple[float, float] | None]) -> str:
 
 
 def _used_snippets(code: str) -> tuple[list[str], set[str]]:
-    """The sources of what a program uses, and of what these use, with the names that all of it and ``load`` read."""
+    """Return the sources of the snippets that a program needs, and the names that the program and they read."""
     program = ast.parse(code)
     words, own = names_in(program) | _words_of("load"), {node.name for node in program.body if hasattr(node, "name")}
     used = []
@@ -92,12 +92,12 @@ def _used_snippets(code: str) -> tuple[list[str], set[str]]:
 
 @functools.cache
 def _words_of(name: str) -> set[str]:
-    """The names that a snippet reads."""
+    """Return the names that a snippet reads."""
     return names_in(ast.parse(snippets()[name]))
 
 
 def _class_source(owner: Class, inputs: list[str] | None) -> str:
-    """The source of a class. ``inputs``: names for the inputs, None for the usual ones."""
+    """Return the source of a class. ``inputs``: names for the inputs, None for the usual ones."""
     block, base = owner.template, SEQUENTIAL if owner.is_sequential else "nn.Module"
     arguments = ["self", *(name if default is None else f"{name}={default!r}"
                            for name, default in owner.parameters.items())]
@@ -115,7 +115,7 @@ def _class_source(owner: Class, inputs: list[str] | None) -> str:
 
 
 def _names_of_inputs(block: CompositeModule) -> list[str]:
-    """Those of Gluon's where it has some: of a block with one input, it is x."""
+    """Return the names of a block's inputs: x if there is one, or else those of Gluon's where it has some."""
     if len(block.inputs) == 1:
         return ["x"]
     others = [name for name in (*INPUT_NAMES, *(f"x{number}" for number in range(4, 99))) if name not in block.names]
@@ -123,7 +123,10 @@ def _names_of_inputs(block: CompositeModule) -> list[str]:
 
 
 def _assignments(owner: Class) -> list[str]:
-    """The lines of a constructor that make the modules. A parameter that two of them have is that of the first one."""
+    """Return the lines of a constructor that make the modules.
+
+    A parameter that two modules share is made by the first one.
+    """
     lines, holders = [], {}
     for module in owner.template.children:
         target = f"self.{module.attribute}"
@@ -140,7 +143,7 @@ def _assignments(owner: Class) -> list[str]:
 
 
 def constructed(module: Module, expressions: dict[tuple[int, str], ast.expr]) -> ast.expr:
-    """The call of a constructor. ``expressions``: see :class:`.classes.Class`."""
+    """Return the call of a constructor. ``expressions``: see :class:`.classes.Class`."""
     values = {name: expressions.get((id(module), name)) or literal(value) for name, value in module.args.items()}
     if module.kind == SEQUENTIAL:
         made = call_of(module.kind, _children(module.children, expressions))
@@ -166,7 +169,7 @@ class _Pattern:
 
     @classmethod
     def of(cls, tree: ast.expr) -> _Pattern:
-        """The pattern of an expression. Negative numbers are no numbers of it: they are part of its outline."""
+        """Return the pattern of an expression. A negative number is a part of its outline."""
         tree = replaced(tree, {})   # Here each number is a node of its own. Elsewhere equal ones may be one node.
         negative = {node.operand for node in walk(tree) if isinstance(node, ast.UnaryOp)}
         numbers = [node for node in walk(tree)
@@ -179,7 +182,10 @@ class _Pattern:
 
 
 def _children(children: list[Module], expressions: dict) -> list[ast.expr]:
-    """The modules of an ``nn.Sequential``; equal ones, and those in which one number grows evenly, as a loop."""
+    """Return the modules of an ``nn.Sequential``.
+
+    Modules that are equal, or in which one number grows evenly, become a loop.
+    """
     waiting, trees = [_Pattern.of(constructed(child, expressions)) for child in children], []
     while waiting:
         count, steps = _progression(waiting)
@@ -198,13 +204,13 @@ def _children(children: list[Module], expressions: dict) -> list[ast.expr]:
 
 
 def _loop(kind: type, element: ast.expr, variable: str, values: list[int]) -> ast.expr:
-    """A comprehension over a range."""
+    """Return a comprehension over a range."""
     numbers = call_of("range", map(literal, values))
     return kind(element, [ast.comprehension(ast.Name(variable, ast.Store()), numbers, [], 0)])
 
 
 def _progression(patterns: list[_Pattern]) -> tuple[int, dict[ast.Constant, int]]:
-    """How many of the first patterns are alike with numbers that grow evenly, and the step of each number."""
+    """Return how many of the first patterns differ in evenly growing numbers only, and the step of each number."""
     first, second = patterns[0], patterns[min(1, len(patterns) - 1)]
     steps = [new - old for old, new in zip(first.values, second.values)]
     alike = itertools.takewhile(
@@ -215,7 +221,7 @@ def _progression(patterns: list[_Pattern]) -> tuple[int, dict[ast.Constant, int]
 
 @dataclasses.dataclass
 class _Statement:
-    """An assignment of variables, which are places; without one it returns.
+    """An assignment to variables, which are places. A statement without targets returns.
 
     ``wishes``: what to call a variable.
     """
@@ -228,7 +234,7 @@ class _Statement:
 
 
 def _forward(block: CompositeModule, names: list[str]) -> list[str]:
-    """The lines of a ``forward``: expressions are put into those that read them, and ``x`` is used again.
+    """Return the lines of a ``forward``.
 
     ``names``: of the inputs.
     """
@@ -248,7 +254,10 @@ def _forward(block: CompositeModule, names: list[str]) -> list[str]:
 
 
 def _with_names(statements: list[_Statement], names: list[str]) -> Iterator[tuple[_Statement, dict[str, str]]]:
-    """The statements, each with what its variables are called. The name of a variable that dies is used again."""
+    """Yield the statements, each with the names of its variables.
+
+    The name of a variable that nothing reads any more is used again.
+    """
     last = {variable: index for index, statement in enumerate(statements) for variable in statement.reads()}
     variables = {_variable(number): name for number, name in enumerate(names)}
     kept = set(names).difference(INPUT_NAMES)   # names with a meaning, which are not used again for something else
@@ -266,7 +275,7 @@ def _with_names(statements: list[_Statement], names: list[str]) -> Iterator[tupl
 
 
 def _variable(number: int) -> str:
-    """The place of a variable. All have names of the same length."""
+    """Return the place of a variable. All have names of the same length."""
     return f"{number:04}"
 
 
@@ -290,7 +299,7 @@ def _looped(statements: list[_Statement]) -> list[_Statement]:
 
 
 def _loop_of(patterns: list[_Pattern]) -> ast.expr | None:
-    """A list of expressions as a loop; None if their numbers do not grow evenly."""
+    """Return a list of expressions as a loop, or None if their numbers do not grow evenly."""
     count, steps = _progression(patterns)
     if count < len(patterns):
         return None
@@ -300,13 +309,13 @@ def _loop_of(patterns: list[_Pattern]) -> ast.expr | None:
 
 
 def _with_starts(tree: ast.expr) -> ast.expr:
-    """A tree whose slices that end at a number say where they start."""
+    """Return a tree whose slices that end at a number say where they start."""
     return replaced(tree, {node: ast.Slice(literal(0), node.upper, node.step) for node in walk(tree)
                            if isinstance(node, ast.Slice) and not node.lower and isinstance(node.upper, ast.Constant)})
 
 
 def _statements(block: CompositeModule) -> list[_Statement]:
-    """The statements of a ``forward``; the last one returns.
+    """Return the statements of a ``forward``, of which the last one returns.
 
     A variable that several steps read is called like its module.
     """
@@ -339,19 +348,22 @@ def _statements(block: CompositeModule) -> list[_Statement]:
 
 
 def _may_nest(item: Item, reader: Item) -> bool:
-    """Whether an expression may be put into the step that reads it: no call into a call, or beside other results."""
+    """Return whether an expression may be put into the step that reads it.
+
+    The call of a module does not go into another one, nor among several results.
+    """
     is_result = not reader.makes and len(reader.reads) > 1
     return bool(place_of(item.expression.tree)) or not (is_result or item.calls and reader.calls)
 
 
 def _unbracketed(tree: ast.expr) -> str:
-    """The text of an expression that a statement has. A long tuple keeps its parentheses."""
+    """Return the text of an expression that a statement has. A long tuple keeps its parentheses."""
     text = text_of(tree)
     return text[1:-1] if isinstance(tree, ast.Tuple) and len(text) < LONGEST_TUPLE else text
 
 
 def _wrapped(lines: list[str], indent: int) -> list[str]:
-    """Lines with an indent; those that are too long are broken at the commas of their outermost brackets."""
+    """Return lines with an indent. Long ones are broken at the commas of their outermost brackets."""
     result = []
     for line in lines:
         begin, *commas, end = _brackets(line) if indent + len(line) > WIDTH else (None, None)
@@ -369,7 +381,7 @@ def _wrapped(lines: list[str], indent: int) -> list[str]:
 
 
 def _brackets(line: str) -> list[int | None]:
-    """The positions of the longest outermost pair of brackets, and between them those of the commas in it."""
+    """Return the positions of the longest outermost pair of brackets, and between them those of the commas in it."""
     depth, pairs = 0, [[None, None]]
     for token in tokenize.generate_tokens(io.StringIO(line).readline):
         mark, position = token.string, token.start[1]
