@@ -155,7 +155,7 @@ def constructed(module: Module, expressions: dict[tuple[int, str], ast.expr]) ->
         defaults = {name: module.default(name) for name in values}
         said = {name: value for name, value in values.items() if ast.unparse(value) != repr(defaults[name])}
         made = call_of(module.kind, [value for name, value in said.items() if defaults[name] is None],
-                    **{name: value for name, value in said.items() if defaults[name] is not None})
+                       **{name: value for name, value in said.items() if defaults[name] is not None})
     switch = expressions.get((id(module), IDENTITY))
     return ast.IfExp(switch, made, call_of(IDENTITY, [])) if switch else made
 
@@ -196,7 +196,8 @@ def _children(children: list[Module], expressions: dict) -> list[ast.expr]:
         element, variable, values = waiting[0].tree, "_", [count]
         for number in growing:
             first, step = number.value, steps[number]
-            variable, values = "channels", [first, first + count * step, step]
+            variable = _free("channels", names_in(element))   # The class may have an argument of this name.
+            values = [first, first + count * step, step]
             element = replaced(element, {number: name_of(variable)})
         trees.append(ast.Starred(_loop(ast.GeneratorExp, element, variable, values), ast.Load()))
         del waiting[:count]
@@ -239,7 +240,9 @@ def _forward(block: CompositeModule, names: list[str]) -> list[str]:
     ``names``: of the inputs.
     """
     lines = []   # (what is assigned, its value)
-    for statement, variables in _with_names(_looped(_statements(block)), names):
+    statements = _statements(block)
+    taken = {*names, *(name for statement in statements for wished in statement.wishes.values() for name in wished)}
+    for statement, variables in _with_names(_looped(statements, _free("i", taken)), names):
         assigned = ", ".join(variables[target] for target in statement.targets)
         text = _unbracketed(shortened(filled(statement.tree, {
             variable: name_of(variables[variable]) for variable in statement.reads()})))
@@ -279,8 +282,17 @@ def _variable(number: int) -> str:
     return f"{number:04}"
 
 
-def _looped(statements: list[_Statement]) -> list[_Statement]:
-    """Statements in which numbers grow evenly become a loop in the list that reads them."""
+def _free(name: str, taken: set[str]) -> str:
+    """Return a name that is not taken."""
+    return name if name not in taken else next(f"{name}{count}" for count in itertools.count(2)
+                                               if f"{name}{count}" not in taken)
+
+
+def _looped(statements: list[_Statement], counter: str) -> list[_Statement]:
+    """Make a loop of the statements in which numbers grow evenly, in the list that reads them.
+
+    ``counter``: what the variable of the loop is called.
+    """
     makers = {statement.targets[0]: statement.tree for statement in statements if len(statement.targets) == 1}
     reads = collections.Counter(variable for statement in statements for variable in statement.reads())
     once = {variable: tree for variable, tree in makers.items() if reads[variable] == 1}
@@ -290,7 +302,7 @@ def _looped(statements: list[_Statement]) -> list[_Statement]:
         for node in walk(statement.tree):
             variables = list(map(place_of, node.elts)) if isinstance(node, ast.List) else []
             if len(variables) >= SHORTEST_LOOP and all(variable in once for variable in variables):
-                loop = _loop_of([_Pattern.of(_with_starts(once[variable])) for variable in variables])
+                loop = _loop_of([_Pattern.of(_with_starts(once[variable])) for variable in variables], counter)
                 if loop:
                     loops[node] = loop
                     dropped.update(variables)
@@ -298,14 +310,14 @@ def _looped(statements: list[_Statement]) -> list[_Statement]:
     return [statement for statement in looped if dropped.isdisjoint(statement.targets)]
 
 
-def _loop_of(patterns: list[_Pattern]) -> ast.expr | None:
+def _loop_of(patterns: list[_Pattern], counter: str) -> ast.expr | None:
     """Return a list of expressions as a loop, or None if their numbers do not grow evenly."""
     count, steps = _progression(patterns)
     if count < len(patterns):
         return None
-    grown = {number: f"{step} * i" if step != 1 else "i" for number, step in steps.items() if step}
+    grown = {number: f"{step} * {counter}" if step != 1 else counter for number, step in steps.items() if step}
     grown = {number: parsed(text + (f" + {number.value}" if number.value else "")) for number, text in grown.items()}
-    return _loop(ast.ListComp, replaced(patterns[0].tree, grown), "i", [count])
+    return _loop(ast.ListComp, replaced(patterns[0].tree, grown), counter, [count])
 
 
 def _with_starts(tree: ast.expr) -> ast.expr:
