@@ -26,7 +26,7 @@ is an :class:`~gluonops.OpError` of :mod:`.attributes`, which names the node, th
 allowed. ``call.attributes`` has all of them.
 
 **Inputs.** Parameters behind ``call`` are the inputs: their shapes in a rule, of which some may be None, and their
-tensors in ONNX. A converter to torch names them in a text, as ``{0}``, or ``{*}`` for all, and ``<axis>`` is an
+tensors in ONNX. A converter to torch names them in a text, as ``{0}``, or ``*{inputs}`` for all, and ``{axis}`` is an
 attribute there. ``call`` also has ``shapes``, ``dtypes``, ``shape`` and ``dtype`` (those of the first output), and
 more: see :class:`.shapes.Call`, ``onnx.builder.OnnxCall`` and ``torch.converters.TorchCall``.
 

@@ -32,7 +32,7 @@ for _name in ("relu", "sigmoid", "tanh", "softsign"):
     in_torch(_name, IN_TORCH[_name])
 in_torch("gluonops_mish", IN_TORCH["mish"])
 in_torch("gluonops_hard_swish", Form("F.hardswish({0})", "nn.Hardswish"))
-in_torch("gluonops_swiglu", "F.silu({0}.chunk(2, <axis>)[0]) * {0}.chunk(2, <axis>)[1]")
+in_torch("gluonops_swiglu", "F.silu({0}.chunk(2, {axis})[0]) * {0}.chunk(2, {axis})[1]")
 
 
 def is_relu(node: Node) -> bool:
@@ -192,7 +192,7 @@ def _(call: TorchCall, *, axis, temperature, use_length, function="softmax", mod
     data = "{0}" if temperature == 1 else f"{{0}} / {temperature!r}"
     if use_length:
         call.refuse_if(function == "log_softmax", "takes lengths")
-        return Form(call.snippet("softmax_within", axis=axis).replace("{*}", f"{data}, {{1}}"))
+        return Form(call.snippet("softmax_within", inputs=f"{data}, {{1}}", axis=axis))
     if temperature != 1:
         return Form(f"F.{function}({data}, {axis})")
     return Form(f"F.{function}({{0}}, {axis})", module, {"dim": axis})

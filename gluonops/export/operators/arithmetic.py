@@ -228,8 +228,12 @@ def _in_front(compute: Callable[..., Tensor], call: OnnxCall, data: Tensor, *, s
     return compute(call, _constant(call, scalar), data)
 
 
-def _with_number(text: str, call: TorchCall, *, scalar) -> str:
-    return text.replace("<scalar>", number(call.held(scalar)))
+def _text_behind(text: str, call: TorchCall, *, scalar) -> str:
+    return text.format("{0}", f"({number(call.held(scalar))})")
+
+
+def _text_in_front(text: str, call: TorchCall, *, scalar) -> str:
+    return text.format(f"({number(call.held(scalar))})", "{0}")
 
 
 def _enter(operation: str, compute: Callable[..., Tensor], text: str) -> None:
@@ -239,9 +243,8 @@ def _enter(operation: str, compute: Callable[..., Tensor], text: str) -> None:
     onnx(behind)(functools.partial(_behind, compute))
     onnx(*in_front)(functools.partial(_in_front, compute))
     in_torch((same, broadcast), text)
-    torch(behind)(functools.partial(_with_number, text.replace("{1}", "<scalar>")))
-    reverse = text.replace("{0}", "<scalar>").replace("{1}", "{0}")
-    torch(*in_front)(functools.partial(_with_number, reverse))
+    torch(behind)(functools.partial(_text_behind, text))
+    torch(*in_front)(functools.partial(_text_in_front, text))
 
 
 for _name, _op, _sign in (("add", "Add", "+"), ("sub", "Sub", "-"), ("mul", "Mul", "*"), ("div", "Div", "/")):
@@ -294,12 +297,6 @@ def _(call: TorchCall, *, scalar) -> str:
 @torch("_rmod_scalar")
 def _(call: TorchCall, *, scalar) -> str:
     return f"remainder(torch.full_like({{0}}, {number(call.held(scalar))}), {{0}})"
-
-
-@torch("_rpower_scalar")
-def _(call: TorchCall, *, scalar) -> str:
-    scalar = call.held(scalar)
-    return f"{number(scalar)} ** {{0}}" if scalar >= 0 else f"({number(scalar)}) ** {{0}}"
 
 
 BY_ZERO = "divides integers by 0, which ends MXNet's process"

@@ -201,7 +201,7 @@ def _(call: Call, data: Shape, *, axis) -> Shape:
     return (*data[:place], 1, *data[place:])
 
 
-in_torch("expand_dims", "{0}.unsqueeze(<axis>)")
+in_torch("expand_dims", "{0}.unsqueeze({axis})")
 
 
 def _squeezed_axes(call: Call, axis: Shape | None) -> Shape:
@@ -248,7 +248,7 @@ def _(call: OnnxCall, data: Tensor, *, dim1, dim2) -> Tensor:
     return data.swapped(len(call.shape), dim1, dim2)
 
 
-in_torch("SwapAxis", "{0}.transpose(<dim1>, <dim2>)")
+in_torch("SwapAxis", "{0}.transpose({dim1}, {dim2})")
 
 
 @values("transpose")
@@ -341,7 +341,7 @@ def _(call: OnnxCall, data: Tensor, *, block_size, is_reverse) -> Tensor:
 
 
 for _name in ("depth_to_space", "space_to_depth"):
-    in_torch(_name, f"{_name}({{0}}, <block_size>)")
+    in_torch(_name, f"{_name}({{0}}, {{block_size}})")
 
 
 @shape("space_to_depth")

@@ -222,7 +222,7 @@ def _(call: OnnxCall, data: Tensor, *, reps) -> Tensor:
     return value.apply("Tile", call.model.ints(*kept_axes, *reps))
 
 
-in_torch("tile", "{0}.tile(<reps>)")
+in_torch("tile", "{0}.tile({reps})")
 
 
 @torch("gluonops_tile")

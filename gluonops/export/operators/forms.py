@@ -24,9 +24,9 @@ DEFAULTS = {
 class Form:
     """What a node is in torch.
 
-    - ``text``: an expression of the inputs ``{0}``, ``{1}``, ..., of which ``{*}`` are all; None if only a module
-      computes it. ``<name>`` is an attribute of the node. Of a node with a state it is for
-      parameters that are computed.
+    - ``text``: an expression of the inputs ``{0}``, ``{1}``, ..., of which ``*{inputs}`` are all; None if only a module
+      computes it. Any other word in braces is an attribute of the node. Of a node with a state it is for parameters
+      that are computed.
     - ``module``: the class of a module that computes it from its data; None if there is none.
     - ``args``: the arguments of the module, all whose value may differ from the default.
     - ``state``: the module's parameters and buffers -> the position of the variable among the node's inputs.
@@ -37,14 +37,14 @@ class Form:
     module: str | None = None
     args: dict[str, Any] = dataclasses.field(default_factory=dict)
     state: dict[str, int] = dataclasses.field(default_factory=dict)
-    call: str = "{self}({*})"
+    call: str = "{self}(*{inputs})"
     outputs: int = 1
 
 
 class Single(float):
     """A number that MXNet holds in float32, whatever the data are.
 
-    net.py has it as it was meant: see :func:`plain`.
+    net.py has it as it was meant. The tests, which compare in float64, write what float32 makes of it.
     """
 
     @classmethod
@@ -52,8 +52,8 @@ class Single(float):
         """A number that float32 holds exactly as the short one that was meant: 0.001 for MXNet's 1e-3f."""
         return cls(float(str(np.float32(number)))) if float(np.float32(number)) == number else number
 
-    def __repr__(self) -> str:   # no class of objects has this name
-        return f"__single__({float(self)!r})"
+    def __repr__(self) -> str:
+        return repr(float(self))
 
 
 def number(value: object) -> str:

@@ -66,7 +66,7 @@ def _convolution_form(call: TorchCall, kind: str, function: str) -> Form:
     args = _of_convolution(call, 1)
     options = "".join(f", {name}={args[name]!r}" for name in OPTIONS if args[name] != default_of("nn.Conv", name))
     spatial = call.ndim - 2
-    return Form(f"F.{function}{spatial}d({{*}}{options})", f"nn.{kind}{spatial}d", args,
+    return Form(f"F.{function}{spatial}d(*{{inputs}}{options})", f"nn.{kind}{spatial}d", args,
                 state_of(call, "weight", "bias"))
 
 
@@ -242,7 +242,7 @@ def _(call: OnnxCall, data: Tensor, weight: Tensor, *bias: Tensor, flatten) -> T
 
 @torch("FullyConnected")
 def _(call: TorchCall) -> Form:   # a node of its own flattens the data; see :func:`.prepare.prepared`
-    return Form("F.linear({*})", "nn.Linear", state=state_of(call, "weight", "bias"),
+    return Form("F.linear(*{inputs})", "nn.Linear", state=state_of(call, "weight", "bias"),
                 args={"in_features": call.shapes[1][1], "out_features": call.shapes[1][0],
                       "bias": len(call.node.inputs) > 2})
 

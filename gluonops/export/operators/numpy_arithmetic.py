@@ -129,7 +129,7 @@ def _text_with_scalar(call: TorchCall, *, text, is_front=False) -> str:
         if is_front:
             return f"remainder(torch.full_like({data}, {number(value)}), {data})"
         return f"torch.remainder({data}, {number(value)})" if value else f"torch.zeros_like({data})"
-    operands = [data, f"({number(value)})" if value < 0 else number(value)]
+    operands = [data, f"({number(value)})"]
     return text.format(*(operands[::-1] if is_front else operands))
 
 

@@ -211,7 +211,7 @@ def _(call: OnnxCall, *parts: Tensor, axis) -> Tensor:
 def _(call: TorchCall, *, axis) -> str:
     if axis is None:
         return "torch.cat([" + ", ".join(f"{{{place}}}.flatten()" for place in range(len(call.node.inputs))) + "])"
-    return f"torch.cat([{{*}}], {axis})"
+    return f"torch.cat([*{{inputs}}], {axis})"
 
 
 @shape("_npi_stack")
@@ -261,8 +261,8 @@ def _(call: OnnxCall, *parts: Tensor) -> Tensor:
 
 
 for _name in STACKS:
-    in_torch(_name, f"torch.{_name[len('_npi_'):]}([{{*}}])")
-in_torch("_npi_stack", "torch.stack([{*}], <axis>)")
+    in_torch(_name, f"torch.{_name[len('_npi_'):]}([*{{inputs}}])")
+in_torch("_npi_stack", "torch.stack([*{inputs}], {axis})")
 types("_npi_concatenate", "_npi_stack", *STACKS)(alike)
 
 

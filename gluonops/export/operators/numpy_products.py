@@ -132,4 +132,4 @@ def _(call: OnnxCall, *operands: Tensor, subscripts) -> Tensor:
 
 @torch("_npi_einsum")
 def _(call: TorchCall, *, subscripts) -> str:
-    return f"torch.einsum({_equation(subscripts)!r}, {{*}})"
+    return f"torch.einsum({_equation(subscripts)!r}, *{{inputs}})"

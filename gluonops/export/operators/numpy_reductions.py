@@ -117,8 +117,8 @@ def _(call: TorchCall, *, axis, keepdims, name) -> str:
         return data
     text = _reduced(data, name, gone, keepdims, call.ndim)
     if name in ("amax", "amin") and call.dtype.kind == "f":   # torch shares the gradient among equal numbers
-        text = call.snippet("largest", list(gone), keepdim=keepdims)
-        text = text if name == "amax" else "-" + text.replace("{*}", "-{0}")
+        sign = "" if name == "amax" else "-"
+        text = sign + call.snippet("largest", list(gone), inputs=sign + "{0}", keepdim=keepdims)
     return f"{text}.to(torch.{call.dtype})" if name in ("sum", "prod") and call.dtype.kind in "iu" else text
 
 

@@ -84,12 +84,12 @@ def _(call: TorchCall) -> str:
         text = f"{begin or ''}:{'' if end is None else end}" + (f":{abs(step)}" if abs(step) > 1 else "")
         if text != ":":
             texts[axis % call.ndim] = text
-    return _index(texts).replace("{0}", f"{{0}}.flip({one(flipped)})" if flipped else "{0}")
+    return _index(texts, f"{{0}}.flip({one(flipped)})" if flipped else "{0}")
 
 
-def _index(parts: dict[int, str]) -> str:
-    """What takes a part along some axes, such as ``{0}[:, 2:4]``."""
-    return "{0}" + f"[{', '.join(parts.get(axis, ':') for axis in range(max(parts) + 1))}]" if parts else "{0}"
+def _index(parts: dict[int, str], data: str = "{0}") -> str:
+    """What takes a part of data along some axes, such as ``{0}[:, 2:4]``."""
+    return f"{data}[{', '.join(parts.get(axis, ':') for axis in range(max(parts) + 1))}]" if parts else data
 
 
 # -- the sizes of another array ---------------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ def _(call: OnnxCall, *inputs: Tensor, dim) -> Tensor:
     return call.model.add("Concat", *inputs, axis=dim)
 
 
-in_torch("Concat", "torch.cat([{*}], <dim>)")
+in_torch("Concat", "torch.cat([*{inputs}], {dim})")
 
 
 @values("stack")
@@ -192,7 +192,7 @@ def _(call: OnnxCall, *inputs: Tensor, axis) -> Tensor:
     return call.model.add("Concat", *[value.reshape(sizes) for value in inputs], axis=axis)
 
 
-in_torch("stack", "torch.stack([{*}], <axis>)")
+in_torch("stack", "torch.stack([*{inputs}], {axis})")
 
 
 # -- one array in several ---------------------------------------------------------------------------------------------

@@ -56,8 +56,8 @@ def _(call: TorchCall, *, axis, exclude, keepdims, op) -> str:
     axes = _axes(call, axis, exclude)
     if not axes:
         return "{0}"
-    text = call.snippet("largest", list(axes), keepdim=keepdims)
-    text = text if op == "max" else "-" + text.replace("{*}", "-{0}")
+    sign = "" if op == "max" else "-"
+    text = sign + call.snippet("largest", list(axes), inputs=sign + "{0}", keepdim=keepdims)
     if call.dtype.kind in "iu":   # They have no gradient, and the negative of the least may be none of the type.
         text = f"{{0}}.a{op}({axes}, {keepdims})"
     return _in_own_type(call, f"{text}.reshape(1)" if _is_vector(call, axes, keepdims) else text)

@@ -112,7 +112,7 @@ def _(call: OnnxCall, data: Tensor, *, heads) -> Tensor:
 
 
 in_torch("_contrib_interleaved_matmul_selfatt_qk",
-         "attention_scores(part_of_heads({0}, <heads>, 0, 3), part_of_heads({0}, <heads>, 1, 3))")
+         "attention_scores(part_of_heads({0}, {heads}, 0, 3), part_of_heads({0}, {heads}, 1, 3))")
 
 
 @shape("_contrib_interleaved_matmul_encdec_qk")
@@ -129,7 +129,7 @@ def _(call: OnnxCall, data: Tensor, keys_and_values: Tensor, *, heads) -> Tensor
 
 
 in_torch("_contrib_interleaved_matmul_encdec_qk",
-         "attention_scores(part_of_heads({0}, <heads>, 0, 1), part_of_heads({1}, <heads>, 0, 2))")
+         "attention_scores(part_of_heads({0}, {heads}, 0, 1), part_of_heads({1}, {heads}, 0, 2))")
 
 
 @shape("_contrib_interleaved_matmul_selfatt_valatt", parts=3)
@@ -147,5 +147,5 @@ def _(call: OnnxCall, data: Tensor, weights: Tensor, *, heads, parts) -> Tensor:
     return _attended(call, _part(call, 0, heads, parts - 1, parts, VALUES), heads)
 
 
-in_torch("_contrib_interleaved_matmul_selfatt_valatt", "join_heads({1} @ part_of_heads({0}, <heads>, 2, 3), <heads>)")
-in_torch("_contrib_interleaved_matmul_encdec_valatt", "join_heads({1} @ part_of_heads({0}, <heads>, 1, 2), <heads>)")
+in_torch("_contrib_interleaved_matmul_selfatt_valatt", "join_heads({1} @ part_of_heads({0}, {heads}, 2, 3), {heads})")
+in_torch("_contrib_interleaved_matmul_encdec_valatt", "join_heads({1} @ part_of_heads({0}, {heads}, 1, 2), {heads})")

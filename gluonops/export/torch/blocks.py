@@ -10,16 +10,14 @@ from typing import Any
 
 from ..graph import Entry
 from ..operators.forms import default_of
+from .expressions import Expression
 
 SEQUENTIAL = "nn.Sequential"
 CONV_BLOCK = "ConvBlock"   # a convolution and the layers behind it
 IDENTITY = "nn.Identity"   # stands for a module that an instance of a class does not have
 PARAMETER, BUFFER = "nn.Parameter", "torch.empty"   # stand for tensors that a class holds
 IMPORTED = ("F", "Optional", "Path", "json", "math", "nn", "torch")   # names that net.py has from elsewhere
-CALL = "{self}({0})"   # It calls a module with one input.
-# A number in the text of a step in which blocks of one class may differ. The first argument of a call, and one up to 3,
-# is an axis or a count of parts.
-CONSTANT = re.compile(r"(?<![\w.{(\"'])(?<!e-)\b(?![0-3]\b(?!\.))(\d+(?:\.\d+)?(?:e[-+]?\d+)?)(?![\w.}])")
+CALL = Expression.of("{self}({0})")   # It calls a module with one input.
 # How the field calls the modules of a block.
 NAMES = {"nn.Conv": "conv", "nn.ConvTranspose": "deconv", "BatchNorm": "bn", "nn.Linear": "fc", "nn.MaxPool": "pool",
          "nn.AvgPool": "pool", "nn.Dropout": "dropout", "nn.Embedding": "embedding",
@@ -49,20 +47,20 @@ class Module:
         return NAMES.get(kind) or kind.split(".")[-1].lower()
 
     def key(self) -> tuple:
-        """What modules have in common that differ in the numbers of their arguments only."""
+        """Return what modules have in common that differ in the numbers of their arguments only."""
         numbers = (int, float, tuple, bool)
         return self.kind, *((name, None if isinstance(value, numbers) else value) for name, value in self.args.items())
 
     def default(self, name: str) -> Any:
-        """The default of an argument; None if it has none."""
+        """Return the default of an argument, or None if it has none."""
         return default_of(self.kind, name)
 
     def slots(self) -> list[tuple[Module, str]]:
-        """The modules and the names of the arguments that its constructor call says."""
+        """Return the modules and the names of the arguments that its constructor call says."""
         return [(self, name) for name in self.args]
 
     def variables(self, prefix: str = "") -> Iterator[tuple[str, str]]:
-        """The name in torch and the name in MXNet of each parameter and buffer in it."""
+        """Yield the name in torch and the name in MXNet of each parameter and buffer in it."""
         for name, variable in self.state.items():
             yield f"{prefix}{name}".strip("."), variable
 
@@ -71,18 +69,18 @@ class Module:
 class Item:
     """A step of a block: a call of a module, or an expression.
 
-    - ``text``: with ``{0}``, ``{1}``, ... for what it reads, and ``{self}`` for the module that it calls.
+    - ``expression``: with the places 0, 1, ... for what it reads, and ``self`` for the module that it calls.
     - ``reads``, ``makes``: outputs of the graph.
     - ``module``: that it calls, or that computes the same as an expression; None if there is none.
     """
-    text: str
+    expression: Expression
     reads: list[Entry]
     makes: list[Entry]
     module: Module | None = None
 
     @property
     def calls(self) -> bool:
-        return "{self}" in self.text
+        return self.expression.calls_module
 
 
 class CompositeModule(Module):
@@ -108,11 +106,11 @@ class CompositeModule(Module):
 
     @property
     def children(self) -> list[Module]:
-        """The modules that it calls, each once."""
+        """The modules that it calls, in order, each of them once."""
         return list(dict.fromkeys(item.module for item in self.items if item.calls))
 
     def blocks(self) -> Iterator[CompositeModule]:
-        """The blocks in it in any depth, inner ones first, and itself."""
+        """Yield the blocks in it in any depth, inner ones first, and itself."""
         for child in self.children:
             if isinstance(child, CompositeModule):
                 yield from child.blocks()
@@ -132,7 +130,7 @@ class CompositeModule(Module):
             yield from child.variables(f"{prefix}{child.attribute}.")
 
     def structure(self, without: Item | None = None) -> tuple:
-        """What blocks of one class have in common. ``without`` is an item to leave out."""
+        """Return what blocks of one class have in common. ``without`` is an item to leave out."""
         count, holders, steps = itertools.count(), {}, []
         numbers = dict(zip(self.inputs, count))
         for item in self.items:
@@ -143,27 +141,27 @@ class CompositeModule(Module):
             # A step in front of this one may hold the module, or one of its parameters, as well.
             parts = [module, *module.state.values()] if module else []
             held = [holders.setdefault(part, (len(steps), index)) for index, part in enumerate(parts)]
-            steps.append((CONSTANT.sub("#", item.text), module and module.key(),
+            steps.append((item.expression.outline, module and module.key(),
                           tuple(numbers[entry] for entry in item.reads),
                           tuple((index, holder) for index, holder in enumerate(held) if holder[0] < len(steps))))
             numbers.update(zip(item.makes, count))
         return tuple(steps), tuple(numbers[entry] for entry in self.results), len(self.inputs)
 
     def links(self) -> list[Item]:
-        """The items that an ``nn.Sequential`` can hold."""
+        """Return the items that an ``nn.Sequential`` can hold."""
         uses = collections.Counter(item.module for item in self.items)
         owners = collections.Counter(name for module in self.children for name in module.state.values())
         return [item for item in self.items
                 if item.module and uses[item.module] == len(item.reads) == len(item.makes) == 1
-                and (item.text == CALL or not item.calls)
+                and (item.expression == CALL or not item.calls)
                 and all(owners[name] == 1 for name in item.module.state.values())]
 
     def is_chain(self) -> bool:
-        """Whether the items are modules that are called one after the other."""
+        """Return whether the items are modules that are called one after the other."""
         steps = [self.inputs, *(item.makes for item in self.items)]
         return self.links() == self.items and [*(item.reads for item in self.items), self.results] == steps
 
     def become_sequential(self) -> None:
         """Make it an ``nn.Sequential``, or an instance of a class that derives from it, in place."""
         for number, item in enumerate(self.items):
-            item.text, item.module.attribute = CALL, str(number)
+            item.expression, item.module.attribute = CALL, str(number)

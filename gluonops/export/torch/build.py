@@ -7,6 +7,7 @@ import re
 from ..graph import Entry, Graph, Node
 from ..operators.forms import Form
 from .blocks import BUFFER, CALL, PARAMETER, SEQUENTIAL, CompositeModule, Item, Module
+from .expressions import Expression
 from .scopes import Scope
 
 SHORTEST_CHAIN = 4   # modules that are called one after the other in a block and become an nn.Sequential
@@ -28,7 +29,7 @@ class Builder:
         self.modules = {}   # what says which module it is -> the module
 
     def net(self, scope: Scope) -> CompositeModule:
-        """The whole net."""
+        """Return the whole net."""
         block = self.block(scope)
         variables = {node.name: node for node in self.graph.nodes() if node.is_variable}
         block.inputs, block.results = [(variables[name], 0) for name in self.inputs], list(self.graph.outputs)
@@ -48,24 +49,24 @@ class Builder:
         return block
 
     def _leaves(self, scope: Scope, entry: Entry) -> bool:
-        """Whether something outside reads an output of a scope, in one of its calls."""
+        """Return whether something outside reads an output of a scope, in one of its calls."""
         return any(reader not in call.inside and call.image(entry) in (reader.inputs if reader else self.graph.outputs)
                    for call in scope.calls for reader in self.readers[call.image(entry)[0]])
 
     def _items(self, part: Scope | Node) -> list[Item]:
-        """The step for a part of a scope, behind those for the parameters that it reads."""
+        """Return the step for a part of a scope, behind those for the parameters that it reads."""
         item = self._call(part) if isinstance(part, Scope) else self._step(part)
         return [*(self._parameter(entry) for entry in item.reads if entry[0].name in self.parameters), item]
 
     def _call(self, scope: Scope) -> Item:
-        """The call of a block."""
+        """Return the call of a block."""
         first = scope.calls[0]
         if first not in self.blocks:
             self.blocks[first] = self.block(first)
             shorten(self.blocks[first])
         block = self.blocks[first]
-        text = "{self}(" + ", ".join(f"{{{index}}}" for index in range(len(block.inputs))) + ")"
-        return Item(text, list(map(scope.image, block.inputs)), list(map(scope.image, block.results)), block)
+        expression = Expression.of("{self}(*{inputs})", len(block.inputs))
+        return Item(expression, list(map(scope.image, block.inputs)), list(map(scope.image, block.results)), block)
 
     def _step(self, node: Node) -> Item:
         form, name = self.forms[node], _identifier(node.attrs.get("__scope__", ""))
@@ -78,15 +79,15 @@ class Builder:
                     [(node, index) for index in range(form.outputs)], self.modules.setdefault(which, module))
 
     def _parameter(self, entry: Entry) -> Item:
-        """The step that reads a parameter of the block's own."""
+        """Return the step that reads a parameter of the block's own."""
         name = entry[0].name
         module = Module(BUFFER if name in self.constants else PARAMETER, {"shape": self.parameters[name]},
                         _identifier(re.sub(r"_?\d*$", "", name).split("_")[-1]), {"": name})
-        return Item("{self}", [], [entry], self.modules.setdefault(name, module))
+        return Item(Expression.of("{self}"), [], [entry], self.modules.setdefault(name, module))
 
 
 def _identifier(name: str) -> str:
-    """A name as an attribute; empty if it is a number, as in an ``nn.Sequential``."""
+    """Return a name as that of an attribute. It is empty for a number, as in an ``nn.Sequential``."""
     name = re.sub(r"\W", "_", name).strip("_")
     return "" if not name or name[0].isdigit() else name
 

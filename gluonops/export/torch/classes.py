@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import ast
 import collections
+import dataclasses
 import keyword
 import re
 import string
+from collections.abc import Collection, Iterable
 from typing import Any
 
-from .blocks import CALL, CONSTANT, CONV_BLOCK, IDENTITY, IMPORTED, SEQUENTIAL, CompositeModule, Item, Module
+from .blocks import CALL, CONV_BLOCK, IDENTITY, IMPORTED, SEQUENTIAL, CompositeModule, Item, Module
 from .converters import snippets
+from .expressions import Expression, parsed, replaced, walk
 
 MOST_TIMES = 4   # A number in forward that is a larger multiple of an argument is so by chance.
 FEWEST = 3   # equal chains of modules that become a class; fewer are written where they are
@@ -31,14 +34,31 @@ ATTRIBUTES = (
     "training", "type", "xpu", "zero_grad")
 
 
+@dataclasses.dataclass(eq=False)
+class Slot:
+    """An argument that a module of a class takes.
+
+    - ``module``: of the template; ``owner``: which takes the argument, the module itself or one in a row of modules.
+    - ``name``: of the argument; ``values``: in each instance of the class, None in one that lacks the module.
+    """
+    module: Module
+    owner: Module
+    name: str
+    values: list
+
+    def differs(self) -> bool:
+        """Return whether it has several values."""
+        return len(set(self.values) - {None}) > 1
+
+
 class Class:
     """A class of the net's own.
 
     - ``blocks``: its instances; ``template``: one that has all modules, whose source is that of the class.
     - ``structure``: of blocks that have all modules; ``optional_index``: of the item that others lack, or None.
-    - ``parameters``: of its constructor -> default, None for none.
-    - ``expressions``: an argument of one of the template's modules -> what of the parameters it is; of an optional
-      module also IDENTITY -> the parameter that says whether it is there.
+    - ``parameters``: of its constructor -> default, None for none. ``vectors``: -> its value in each instance.
+    - ``expressions``: an argument of one of the template's modules -> the tree of what of the parameters it is; of an
+      optional module also IDENTITY -> the parameter that says whether it is there.
     - ``stored``: the parameters that its ``forward`` reads.
     - ``is_sequential``: whether it derives from ``nn.Sequential``.
     """
@@ -49,7 +69,8 @@ class Class:
         self.optional_index: int | None = None
         self.name = ""
         self.parameters: dict[str, Any] = {}
-        self.expressions: dict[tuple[int, str], str] = {}
+        self.vectors: dict[str, list] = {}
+        self.expressions: dict[tuple[int, str], ast.expr] = {}
         self.stored: list[str] = []
         self.is_sequential = False
 
@@ -84,97 +105,122 @@ class Class:
         self._take_arguments()
 
     def _take_arguments(self) -> None:
-        """Find the arguments that differ between the instances, and make them parameters of the class."""
-        vectors = {}   # parameter -> its value in each instance
-        instances = dict(zip(self.template.children, zip(*(block.children for block in self.blocks))))
+        """Make parameters of what the instances differ in, and give each instance its values."""
         optional = self.template.items[self.optional_index].module if self.optional_index is not None else None
-        slots = []
-        for module in sorted(instances, key=lambda module: module is optional):
-            others = [None if each.kind == IDENTITY else each.slots() for each in instances[module]]
-            slots += [(module, owner, name, [each and each[i][0].args[name] for each in others])
-                      for i, (owner, name) in enumerate(module.slots())]
-        last = [values for _, _, name, values in slots if name == "out_channels"][-1:]
-        for module, owner, name, values in slots:
-            is_known = module is optional and _agree(values, vectors.get(name, ()))
-            if is_known or len(set(values) - {None}) > 1:
-                default = None if isinstance(owner, CompositeModule) else owner.default(name)
-                is_hidden = name == "out_channels" and not any(
-                    _agree(values, other) or _factor(values, other) or _factor(other, values) for other in last)
-                wanted = self._parameter("hidden_channels" if is_hidden else name, vectors, module, owner)
-                self.expressions[id(owner), name] = self._expression(values, vectors, wanted, default)
+        slots = self._slots(optional)
+        result = next((slot for slot in reversed(slots) if slot.name == "out_channels"), None)
+        for slot in slots:
+            if slot.differs() or slot.module is optional and _agree(slot.values, self.vectors.get(slot.name, ())):
+                self._share(slot, result)
         if optional:
-            name = (optional.name or optional.usual_name) if self.is_sequential else optional.attribute
-            self.expressions[id(optional), IDENTITY], self.parameters[name] = name, False
-            vectors[name] = [each.kind != IDENTITY for each in instances[optional]]
+            self._make_optional(optional)
         if not self.is_sequential:
-            self._take_constants(vectors)
+            self._take_constants()
+        self._hand_out()
+
+    def _slots(self, optional: Module | None) -> list[Slot]:
+        """Return the arguments of all modules, those of the optional one last, with their values in the instances."""
+        slots = []
+        for module, theirs in sorted(self._instances_of_modules(), key=lambda pair: pair[0] is optional):
+            others = [None if each.kind == IDENTITY else each.slots() for each in theirs]
+            slots += [Slot(module, owner, name, [each and each[index][0].args[name] for each in others])
+                      for index, (owner, name) in enumerate(module.slots())]
+        return slots
+
+    def _instances_of_modules(self) -> Iterable[tuple[Module, tuple[Module, ...]]]:
+        """Return the template's modules, each with the modules that take its place in the instances."""
+        return zip(self.template.children, zip(*(block.children for block in self.blocks)))
+
+    def _share(self, slot: Slot, result: Slot | None) -> None:
+        """Let an argument be one of the class, or be computed from one.
+
+        ``result`` are the channels of what the class computes. Channels that have nothing to do with them are hidden.
+        """
+        name = slot.name
+        if name == "out_channels" and not _are_related(slot.values, result.values):
+            name = "hidden_channels"
+        default = None if isinstance(slot.owner, CompositeModule) else slot.owner.default(slot.name)
+        wanted = self._parameter(name, slot.module, slot.owner)
+        self.expressions[id(slot.owner), slot.name] = self._expression(slot.values, self.vectors, wanted, default)
+
+    def _make_optional(self, module: Module) -> None:
+        """Let a parameter say whether an instance has a module."""
+        name = (module.name or module.usual_name) if self.is_sequential else module.attribute
+        theirs = dict(self._instances_of_modules())[module]
+        self.expressions[id(module), IDENTITY], self.parameters[name] = parsed(name), False
+        self.vectors[name] = [each.kind != IDENTITY for each in theirs]
+
+    def _hand_out(self) -> None:
+        """Give each instance its arguments; those without a default come first."""
         self.parameters = dict(sorted(self.parameters.items(), key=lambda item: item[1] is not None))
         for i, block in enumerate(self.blocks):
-            block.args = {name: _filled(vectors[name])[i] for name in self.parameters}
+            block.args = {name: _filled(self.vectors[name])[i] for name in self.parameters}
 
-    def _take_constants(self, vectors: dict[str, list]) -> None:
+    def _take_constants(self) -> None:
         """Make parameters of the numbers in ``forward`` that differ between the instances."""
         for i, item in enumerate(self.template.items):
-            texts = CONSTANT.split(item.text)   # Every second one is a number.
-            numbers = zip(*(CONSTANT.findall(block.items[i].text) for block in self.blocks))
-            for number, values in enumerate(numbers):
+            tree, others = item.expression.tree, {}
+            factors = {node.right for node in walk(tree)
+                       if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Mult, ast.Div, ast.FloorDiv))}
+            of_instances = zip(*(block.items[i].expression.constants for block in self.blocks))
+            for constant, theirs in zip(item.expression.constants, of_instances):
+                values = [each.value for each in theirs]
                 if len(set(values)) > 1:
-                    name = "scale" if texts[2 * number].endswith(("* ", "/ ")) else "size"
-                    texts[2 * number + 1] = self._constant(list(map(ast.literal_eval, values)), vectors, name)
-            item.text = "".join(texts)
+                    others[constant] = self._constant(values, "scale" if constant in factors else "size")
+            if others:
+                item.expression = Expression(replaced(tree, others))
 
-    def _constant(self, values: list, vectors: dict[str, list], name: str) -> str:
-        """What a number in ``forward`` is of the parameters, or of a new one of this name."""
-        taken = dict.fromkeys([*vectors, *(module.attribute for module in self.template.children)])
-        name = _free(name, taken)
-        near = {parameter: vector for parameter, vector in vectors.items() if _agree(values, vector) or max(
+    def _constant(self, values: list, name: str) -> ast.expr:
+        """Return the tree that stands for a number in ``forward``, made of a parameter or of a new one of this name."""
+        name = _free(name, {*self.vectors, *(module.attribute for module in self.template.children)})
+        near = {parameter: vector for parameter, vector in self.vectors.items() if _agree(values, vector) or max(
             _factor(values, vector), _factor(vector, values)) in range(2, MOST_TIMES + 1)}
         expression = self._expression(values, near, name, None)
-        vectors.update(near)
-        parameter, = set(re.findall(r"[^\W\d]\w*", expression))
-        self.stored = list(dict.fromkeys([*self.stored, parameter]))
-        return f"({expression.replace(parameter, f'self.{parameter}')})"
+        self.vectors.update(near)
+        read = {node: node.id for node in walk(expression) if isinstance(node, ast.Name)}
+        self.stored = list(dict.fromkeys([*self.stored, *read.values()]))
+        return replaced(expression, {node: parsed(f"self.{parameter}") for node, parameter in read.items()})
 
-    def _parameter(self, name: str, vectors: dict[str, list], module: Module, owner: Module) -> str:
-        """What to call an argument of a module, if it becomes a parameter."""
+    def _parameter(self, name: str, module: Module, owner: Module) -> str:
+        """Return the name that an argument of a module gets if it becomes a parameter."""
         name = {"num_features": "channels"}.get(name, name)   # most classes call it so
         prefix = owner.usual_name if self.is_sequential or name.startswith("hidden") else module.attribute
         if module.attribute.startswith("branch") and name in ("out_channels", "hidden_channels"):
             *_, last = (each for each, argument in module.slots() if argument == "out_channels")
-            return _free(f"{module.attribute}_{'channels' if owner is last else 'hidden'}", vectors)
-        return _free(f"{prefix}_{name}" if name in vectors else name, vectors)
+            return _free(f"{module.attribute}_{'channels' if owner is last else 'hidden'}", self.vectors)
+        return _free(f"{prefix}_{name}" if name in self.vectors else name, self.vectors)
 
-    def _expression(self, values: list, vectors: dict[str, list], name: str, default: Any) -> str:
-        """What of the parameters has these values: one of them, a multiple, or a new one of this name."""
+    def _expression(self, values: list, vectors: dict[str, list], name: str, default: Any) -> ast.expr:
+        """Return the tree of these values: a parameter, a multiple or a part of one, or a new one of this name."""
         for parameter, vector in vectors.items():
             if _agree(values, vector):
-                return parameter
+                return parsed(parameter)
         for parameter, vector in vectors.items():
             if _factor(values, vector):
-                return f"{_factor(values, vector)} * {parameter}"
+                return parsed(f"{_factor(values, vector)} * {parameter}")
             if _factor(vector, values):
-                return f"{parameter} // {_factor(vector, values)}"
+                return parsed(f"{parameter} // {_factor(vector, values)}")
             if (name, parameter) == ("padding", "kernel_size") and _are_halves(values, vector):
-                return f"{parameter} // 2"
+                return parsed(f"{parameter} // 2")
         vectors[name], self.parameters[name] = list(values), default
-        return name
+        return parsed(name)
 
 
-def _free(name: str, taken: dict) -> str:
-    """A name that is not taken."""
+def _free(name: str, taken: Collection[str]) -> str:
+    """Return a name that is not taken."""
     while name in taken:
         name += "_"
     return name
 
 
 def _agree(values: list, vector: list) -> bool:
-    """Whether a vector has these values, as far as they are known."""
+    """Return whether a vector has these values, as far as they are known."""
     pairs = [(left, right) for left, right in zip(values, vector) if left is not None]
     return bool(pairs) and all(left == right and type(left) is type(right) for left, right in pairs)
 
 
 def _factor(values: list, vector: list) -> int:
-    """The integer of at least 2 that makes ``values`` of ``vector``; 0 if there is none."""
+    """Return the integer of at least 2 by which ``vector`` is multiplied in ``values``, or 0 if there is none."""
     pairs = [(left, right) for left, right in zip(values, vector) if left is not None]
     if not all(type(left) is int and type(right) is int and right > 1 and left % right == 0 for left, right in pairs):
         return 0
@@ -182,21 +228,26 @@ def _factor(values: list, vector: list) -> int:
     return factors.pop() if len(factors) == 1 and min(factors) > 1 else 0
 
 
+def _are_related(values: list, vector: list) -> bool:
+    """Return whether values are those of a vector, multiples of it, or parts."""
+    return bool(_agree(values, vector) or _factor(values, vector) or _factor(vector, values))
+
+
 def _are_halves(values: list, vector: list) -> bool:
-    """Whether numbers are halves of others, rounded down."""
+    """Return whether numbers are halves of others, rounded down."""
     pairs = [(left, right) for left, right in zip(values, vector) if left is not None]
     return all(type(right) is int and left == right // 2 for left, right in pairs)
 
 
 def _filled(vector: list) -> list:
-    """A vector with its first known value where an instance does not need one."""
+    """Return a vector with its first known value where an instance does not need one."""
     first_value = next(value for value in vector if value is not None)
     return [first_value if value is None else value for value in vector]
 
 
 def _name_modules(block: CompositeModule) -> None:
     """Name the attributes that hold the modules."""
-    joined = {entry for item in block.items if item.text.startswith("torch.cat(") for entry in item.reads}
+    joined = {entry for item in block.items if item.expression.function == "torch.cat" for entry in item.reads}
     branches = [item.module for item in block.items if item.calls and joined.intersection(item.makes)
                 and not item.module.name and item.module.kind in (SEQUENTIAL, CONV_BLOCK)]
     wanted = ["branch" if len(branches) > 1 and module in branches else module.name or module.usual_name
@@ -213,7 +264,7 @@ def _name_modules(block: CompositeModule) -> None:
 
 
 def classes_of(net: CompositeModule) -> list[Class]:
-    """The classes of all blocks, inner ones first. Each instance gets the arguments of its constructor."""
+    """Return the classes of all blocks, inner ones first. Each instance gets the arguments of its constructor."""
     owners = {}   # the structure of a block -> its class
     for block in net.blocks():
         if block.kind != SEQUENTIAL:
@@ -243,7 +294,7 @@ def classes_of(net: CompositeModule) -> list[Class]:
 
 
 def _classes_in(blocks: list[CompositeModule]) -> set[Class]:
-    """The classes in blocks, in any depth."""
+    """Return the classes in blocks, in any depth."""
     classes, waiting = set(), list(blocks)
     while waiting:
         for block in waiting.pop().blocks():
@@ -254,7 +305,7 @@ def _classes_in(blocks: list[CompositeModule]) -> set[Class]:
 
 
 def _lacking(block: CompositeModule, structure: tuple, kinds: set[str]) -> int | None:
-    """The index of the item without which a block has a structure; None if there is none. See :meth:`Class.adapts`."""
+    """Return the index of the item without which a block has a structure, or None. See :meth:`Class.adapts`."""
     if len(block.items) == len(structure[0]) + 1 and len(structure[0]) > 1:
         for item in block.links():
             is_essential = any(item.module.variables()) and (len(kinds) > 1 or block.is_chain())
@@ -270,7 +321,7 @@ def _leave_out(block: CompositeModule, index: int) -> None:
 
 
 def _class_name(kind: str, taken: set[str]) -> str:
-    """A name that no other class has."""
+    """Return a name that no other class has."""
     kind = re.sub(r"\W|^_+|^Hybrid(?!Seq)", "", kind)
     kind = "Block" if not kind.isidentifier() or "Sequential" in kind else kind[0].upper() + kind[1:]
     kinds = [f"{kind}{letter}" for letter in string.ascii_uppercase[1:]] if kind[-1].isdigit() else []   # V2B, not V22

@@ -5,7 +5,6 @@ import ast
 import dataclasses
 import functools
 import pathlib
-import re
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -14,6 +13,7 @@ from ..graph import Node, is_ours, our_name
 from ..operators.forms import Form, number
 from ..operators.registry import NOT_TAKEN, TORCH, operator_of, traits_of
 from ..sizes import SizedNode
+from .expressions import SELF, Expression, filled, parsed
 
 WHERE = "export.torch"
 SNIPPETS = [pathlib.Path(__file__).with_name(name)
@@ -49,21 +49,22 @@ class TorchCall(SizedNode):
             raise self.refuse(what)
 
     def refuse(self, what: str) -> OpError:
-        """An OpError; see :func:`refusal`."""
+        """Return an OpError for this node. See :func:`refusal`."""
         return refusal(self.node, what)
 
     def chosen_type(self, dtype: str) -> str:
-        """The type that an attribute chooses. One of the net's own is what ``load`` was asked for: its last input's."""
+        """Return the type that an attribute chooses, as text.
+
+        A type of the net's own becomes the one that ``load`` was asked for, which is that of the node's last input.
+        """
         if dtype in self.own and (self.dtypes[0].name in self.own or len(self.node.inputs) > 1):
             return f"{{{len(self.node.inputs) - 1}}}.dtype"
         return f"torch.{dtype}"
 
-    def snippet(self, name: str, *arguments: Any, **options: Any) -> str:
-        """A call of a function of the snippets: its inputs, arguments, and the options that are not its defaults.
-
-        An option that is None is left out, too.
+    def snippet(self, name: str, *arguments: Any, inputs: str = "*{inputs}", **options: Any) -> str:
+        """Return a call of a function of the snippets, with the options that are neither None nor its defaults.
         """
-        defaults, written = arguments_of(name), ["{*}", *map(repr, arguments)]
+        defaults, written = arguments_of(name), [inputs, *map(repr, arguments)]
         for option, value in options.items():
             if value is not None and value != defaults[option]:
                 is_float = isinstance(defaults[option], float) and type(value) is int
@@ -71,7 +72,7 @@ class TorchCall(SizedNode):
         return f"{name}({', '.join(written)})"
 
     def form(self) -> Form:
-        """What the node is in torch, from its converter."""
+        """Return what the node is in torch, from its converter."""
         converter = converter_of(self.node)
         self.refuse_if(traits_of(self.node).is_of_floats and self.dtypes[0].kind in "iu",
                        f"computes in {self.dtypes[0]} with integers as results, which torch does not; cast its input "
@@ -80,31 +81,23 @@ class TorchCall(SizedNode):
             form = converter(self) if callable(converter) else converter
             form = Form(form) if isinstance(form, str) else form
             count = len(self.node.inputs)
-            return dataclasses.replace(form, text=form.text and self._written(form.text, count),
-                                       call=self._written(form.call, count - len(form.state)))
+            return dataclasses.replace(form, text=form.text and self._expression(form.text, count),
+                                       call=self._expression(form.call, count - len(form.state)))
         except OpError:
             raise
         except NOT_TAKEN as error:
             what = f"has an attribute that the operator does not take ({type(error).__name__}: {error})"
             raise refusal(self.node, what) from error
 
-    def _written(self, text: str, inputs: int) -> str:
-        """A text with the values of attributes, and with as many inputs for ``{*}``."""
-        text = re.sub(r"<(\w+)>", lambda match: number(self.attributes[match[1]]), text)
-        read = list(map(int, re.findall(r"{(\d+)}", text)))
-        self.refuse_if(max(read, default=-1) >= inputs, f"has {inputs} inputs; expected more")
-        return text.replace("{*}", ", ".join(f"{{{i}}}" for i in range(inputs)))
-
-
-def usually(text: str) -> str:
-    """Such a number that is the default of an argument of a class, which a user does not write."""
-    return text.replace("__single__", "__usual__")
-
-
-def plain(text: str) -> str:
-    """A source with such numbers as they were meant."""
-    without = re.sub(r"(,\s+)?\w+=__usual__\([^()]+\)", "", text)
-    return re.sub(r"__single__\(([^()]+)\)", r"\1", without)
+    def _expression(self, text: str, count: int) -> Expression:
+        """Return the expression that a text says, with the values of attributes, and with so many inputs."""
+        expression = Expression.of(text, count)
+        attributes = {name: parsed(number(self.attributes[name])) for name in expression.places
+                      if name != SELF and not name.isdigit()}
+        if attributes:
+            expression = Expression(filled(expression.tree, attributes))
+        self.refuse_if(max(expression.reads, default=-1) >= count, f"has {count} inputs; expected more")
+        return expression
 
 
 def converter_of(node: Node) -> str | Form | Callable | None:
@@ -120,7 +113,7 @@ def snippets() -> dict[str, str]:
 
 
 def arguments_of(name: str) -> dict[str, Any]:
-    """The arguments of a function of the snippets, and their defaults; None for those without one."""
+    """Return the arguments of a function of the snippets with their defaults, which are None for those without one."""
     arguments = ast.parse(snippets()[name]).body[0].args
     names = [argument.arg for argument in arguments.args]
     values = [ast.literal_eval(default) for default in arguments.defaults]
@@ -128,7 +121,7 @@ def arguments_of(name: str) -> dict[str, Any]:
 
 
 def refusal(node: Node, what: str) -> OpError:
-    """An OpError for a node that has no converter, or that its converter does not support."""
+    """Return an OpError for a node that has no converter, or that its converter does not support."""
     op = our_name(node) if is_ours(node) else node.op
     return OpError(WHERE, f"the node {node.name!r} ({op}) {what}", "Replace it in the net, or export ONNX")
 

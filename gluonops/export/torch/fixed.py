@@ -10,7 +10,7 @@ from .converters import TorchCall
 
 
 def with_one_input(model: ExportedModel) -> ExportedModel:
-    """The model, in which the nodes that check sizes read the data alone, and not what MXNet compares them with."""
+    """Return the model with nodes that check sizes and read the data alone, without what MXNet compares them with."""
     model = model.copy()
     for node in model.graph.nodes():
         if FIXED_AXES in node.attrs:

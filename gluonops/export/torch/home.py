@@ -69,7 +69,7 @@ def from_port(folder: str | os.PathLike, weights: str | os.PathLike, prefix: str
 
 def brought_home(folder: str | os.PathLike, weights: str | os.PathLike, prefix: str | os.PathLike, backend: str,
                  force: bool) -> tuple[list[str], list[Difference]]:
-    """What :func:`from_port` does. Returns the paths, and what the comparison shows."""
+    """Do what :func:`from_port` does, and return the paths and what the comparison shows."""
     for path in (folder, prefix):
         check_name(WHERE, path)
     folder, prefix = pathlib.Path(folder), os.fspath(prefix)
@@ -94,7 +94,7 @@ def brought_home(folder: str | os.PathLike, weights: str | os.PathLike, prefix: 
 
 def _compared(prefix: str, source: origin.Origin, arrays: dict[str, np.ndarray], folder: pathlib.Path,
               force: bool) -> list[Difference]:
-    """What differs between the files of a prefix in MXNet and the port with its trained weights in torch."""
+    """Return what differs between the files of a prefix in MXNet and the port with its trained weights in torch."""
     if importlib.util.find_spec("torch") is None:
         warnings.warn("not compared with PyTorch, because torch is not installed", ExportWarning, stacklevel=STACK)
         return []
@@ -118,5 +118,5 @@ def _compared(prefix: str, source: origin.Origin, arrays: dict[str, np.ndarray],
 
 
 def _floats(value: np.ndarray) -> np.ndarray:
-    """What ``load`` of net.py reads: whole numbers are floats there."""
+    """Return what ``load`` of net.py reads: whole numbers are floats there."""
     return np.ascontiguousarray(value, None if value.dtype.kind == "f" else np.float32)

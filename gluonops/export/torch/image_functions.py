@@ -1,8 +1,8 @@
 """The functions of net.py that take an image: ``preprocess``, and ``detect`` or ``classify``."""
 from __future__ import annotations
 
+import ast
 import json
-import re
 import textwrap
 
 from .. import passes
@@ -10,14 +10,15 @@ from ..metadata import classes_of
 from ..model import ExportedModel
 from ..operators.forms import number
 from ..preprocessing import Preprocessing
-from .converters import WHERE
-from .source import WIDTH, snippets
+from .converters import WHERE, snippets
+from .expressions import method_of, spliced
+from .source import WIDTH
 
 DETECT = 0.25   # the least score, unless the net leaves out higher ones
 
 
 def images_source(model: ExportedModel) -> str:
-    """The source of the functions; empty if the net does not say its classes and how images are prepared."""
+    """Return the source of the functions. It is empty if the net lacks its classes or how images are prepared."""
     metadata = passes.describe(model).metadata
     task = {"detection": "detect", "classification": "classify"}.get(metadata.get("task"))
     if task is None or not isinstance(metadata.get("preprocessing"), dict) or "classes" not in metadata:
@@ -29,11 +30,21 @@ def images_source(model: ExportedModel) -> str:
     values = {"WIDTH": width, "HEIGHT": height, "THRESHOLD": max(DETECT, metadata.get("threshold", 0.0)),
               "INNER": f"inside(columns, rows, {width}, {height})" if preprocessing.resize == "letterbox"
               else f"({width}, {height})"}
-    function = re.sub("|".join(values), lambda match: str(values[match[0]]), snippets()[task])
-    if metadata.get("output") == "probabilities":
-        function = function.replace(".softmax(0)", "")
+    function = _with_values(snippets()[task], values, metadata.get("output") == "probabilities")
     return "\n\n\n".join([_classes(classes_of(WHERE, "the net", metadata["classes"])),
                           _preprocess(preprocessing, width, height), function])
+
+
+def _with_values(function: str, values: dict[str, object], has_probabilities: bool) -> str:
+    """Return the source of a function with values in place of their names.
+
+    The softmax of a net that returns probabilities is left out.
+    """
+    nodes = list(ast.walk(ast.parse(function)))
+    others = {node: str(values[node.id]) for node in nodes if isinstance(node, ast.Name) and node.id in values}
+    if has_probabilities:
+        others.update((node, ast.unparse(node.func.value)) for node in nodes if method_of(node) == "softmax")
+    return spliced(function, others)
 
 
 def _classes(names: tuple[str, ...]) -> str:
@@ -43,7 +54,7 @@ def _classes(names: tuple[str, ...]) -> str:
 
 
 def _preprocess(preprocessing: Preprocessing, width: int, height: int) -> str:
-    """The source of ``preprocess``."""
+    """Return the source of ``preprocess``."""
     resize = {"stretch": "resize"}.get(preprocessing.resize, preprocessing.resize)
     ratio = f", {preprocessing.crop_ratio!r}" if resize == "crop" else ""
     pixels = "grey(image)" if preprocessing.channels == 1 else "image.expand(3, -1, -1)"

@@ -17,7 +17,7 @@ FUNCTIONS = registry.entries().keys() & snippets().keys()   # operators of gluon
 
 @torch(*(f"gluonops_{name}" for name in FUNCTIONS))
 def function(call: TorchCall) -> str:
-    """A call of the function of the operator's name, which has its arguments."""
+    """Return a call of the function of the operator's name, which has its arguments."""
     name = our_name(call.node)
     parameters = arguments_of(name)
     return call.snippet(name, **{key: list(value) if isinstance(value, tuple) else value
@@ -25,7 +25,7 @@ def function(call: TorchCall) -> str:
 
 
 def lacks_arguments(node: Node) -> bool:
-    """Whether the function of a node's operator does not have an argument that the node needs."""
+    """Return whether the function of a node's operator does not have an argument that the node needs."""
     name = our_name(node)
     if name not in FUNCTIONS:
         return False

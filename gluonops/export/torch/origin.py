@@ -47,11 +47,11 @@ class Origin(NamedTuple):
     keys: dict[str, str]
 
     def parts(self) -> dict[str, Packed]:
-        """The parts of the vectors of recurrent layers; see :func:`.prepare.packed_parts`."""
+        """Return the parts of the vectors of recurrent layers. See :func:`.prepare.packed_parts`."""
         return _parts(self.model.graph, {**self.shapes, **self.model.inputs}, self.shapes)
 
     def weights(self) -> dict[str, tuple[str, tuple[int, ...]]]:
-        """The weights that come home: name in torch -> their type and shape. Constants do not."""
+        """Return the weights that come home: name in torch -> their type and shape. Constants do not."""
         parts = self.parts()
         described = {}
         for key, name in self.keys.items():
@@ -62,7 +62,7 @@ class Origin(NamedTuple):
         return described
 
     def parameters(self, weights: Mapping[str, np.ndarray]) -> Arrays:
-        """The parameters of the net, from weights by their names in torch."""
+        """Return the parameters of the net, from weights by their names in torch."""
         arrays, parts = dict(self.rest), self.parts()
         for key, value in weights.items():
             name = self.keys[key]
@@ -131,7 +131,7 @@ def _parts(graph: Graph, input_shapes: Shapes, parameters: Mapping) -> dict[str,
 
 
 def _homes(graph: Graph, input_shapes: Shapes, shapes: Shapes, keys: Mapping[str, str]) -> set[str]:
-    """The names of the parameters that a port's weights fill."""
+    """Return the names of the parameters that a port's weights fill."""
     parts = _parts(graph, input_shapes, shapes)
     return {parts[name].vector if name in parts else name for name in keys.values()}
 

@@ -27,7 +27,7 @@ from .loss_functions import lacks_arguments
 
 
 def prepared(model: ExportedModel, training: bool) -> ExportedModel:
-    """The model with operators that have a converter only, without losses unless it is for training.
+    """Return the model with operators that have a converter only, without losses unless it is for training.
 
     An OpError names a node that has no converter.
     """
@@ -96,7 +96,7 @@ def _reads_second_shape(node: Node) -> bool:
 
 
 def _lowered(model: ExportedModel, ours: list[Node], names: set[str]) -> ExportedModel:
-    """The model with MXNet's operators for the named ones of ours."""
+    """Return the model with MXNet's operators for the named ones of ours."""
     if not names:
         return model.copy()
     if not importing.is_imported():
@@ -118,7 +118,7 @@ def check_converters(graph: Graph) -> None:
 
 
 def _reads(graph: Graph) -> list[Entry]:
-    """What nodes read, and the graph's outputs."""
+    """Return what nodes read, and the graph's outputs."""
     return [*graph.outputs, *(entry for node in graph.nodes() for entry in node.inputs)]
 
 
@@ -150,7 +150,7 @@ class Packed(NamedTuple):
 
 
 def packed_parts(graph: Graph, shape: dict[Entry, tuple[int, ...]], parameters: Collection[str]) -> dict[str, Packed]:
-    """The names of the parameters that :func:`unpack_recurrent` makes -> what they are parts of."""
+    """Return the names of the parameters that :func:`unpack_recurrent` makes -> what they are parts of."""
     parts = {}
     for node in graph.nodes():
         if node.op != "RNN" or node.source(1).name not in parameters:
@@ -189,7 +189,7 @@ def copy_outputs(graph: Graph) -> None:
 
 
 def with_constants(model: ExportedModel) -> ExportedModel:
-    """The model with a parameter in place of each part of the graph that depends on nothing, such as an arange.
+    """Return the model with a parameter in place of each part of the graph that depends on nothing, such as an arange.
 
     The parameters are floats of the net's own type; what reads several whole numbers, or floats of another type, gets
     them as such.
@@ -282,7 +282,7 @@ def _of_type(entry: Entry, dtype: dict[Entry, np.dtype], own: set[str]) -> Entry
 
 
 def _met(node: Node, graph: Graph, shape: dict[Entry, tuple[int, ...]], parameters: dict) -> Entry:
-    """The first data that a step combines, element by element, with what is computed from a node."""
+    """Return the first data that a step combines, element by element, with what is computed from a node."""
     computed_from = {node}
     for reader in graph.nodes():
         if any(source in computed_from for source, _ in reader.inputs):

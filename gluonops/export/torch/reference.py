@@ -23,7 +23,7 @@ SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.050700987355480493
 
 
 def head_gradient(shape: tuple[int, ...]) -> np.ndarray:
-    """The gradient that an output gets."""
+    """Return the gradient that an output gets."""
     return np.cos(np.arange(np.prod(shape, dtype=int), dtype=np.float64)).reshape(shape)
 
 
@@ -68,11 +68,11 @@ class Reference:
         self._exact: tuple[Values, list[np.ndarray] | None] | None = None
 
     def inside(self, entries: list[Entry]) -> Reference:
-        """The same net, which returns other entries and no gradients."""
+        """Return the same net, which returns other entries and no gradients."""
         return Reference(self.model, [], [], self._is_training, entries)
 
     def others(self, values: Values, drawing: np.random.RandomState) -> Iterator[list[np.ndarray]]:
-        """The same with other rounding errors: in float64, and then of nudged inputs and parameters."""
+        """Yield the same with other rounding errors: in float64, and then of nudged inputs and parameters."""
         if (exact := self.in_double(values)) is not None:
             yield exact
         yield self(values, drawing)
@@ -80,7 +80,7 @@ class Reference:
             yield Reference(untied, self.trained, self.states, self._is_training, self._asked)(values)
 
     def in_double(self, values: Values) -> list[np.ndarray] | None:
-        """The same in float64; None if MXNet has an operator in float32 only. For the last inputs it is known."""
+        """Return the same in float64, or None if MXNet has an operator in float32 only. The last inputs are kept."""
         if self._exact is None or self._exact[0] is not values:
             exact = Reference(self.model.in_type("float64"), self.trained, self.states, self._is_training, self._asked)
             try:
@@ -90,12 +90,12 @@ class Reference:
         return self._exact[1]
 
     def __call__(self, values: Values, drawing: np.random.RandomState | None = None) -> list[np.ndarray]:
-        """The outputs, the gradients and the states. ``drawing``: nudges the inputs and the parameters."""
+        """Return the outputs, the gradients and the states. ``drawing``: nudges the inputs and the parameters."""
         with self._mode():
             return self._computed(values, drawing)
 
     def _computed(self, values: Values, drawing: np.random.RandomState | None) -> list[np.ndarray]:
-        """What a call returns, in the graph's own mode."""
+        """Return what a call returns, in the graph's own mode."""
         dtype = self.model.metadata["dtype"]
         if drawing is not None:
             values = {name: nudged(value, drawing) for name, value in values.items()}
@@ -120,13 +120,13 @@ class Reference:
 
 
     def _gradient(self, name: str, arrays: dict[str, mx.nd.NDArray]) -> np.ndarray:
-        """The sum over all uses of a parameter; zeros if nothing uses it."""
+        """Return the sum over all uses of a parameter. It is zeros if nothing uses it."""
         parts = [arrays[use].grad.asnumpy() for use in self._uses[name]]
         return sum(parts[1:], parts[0]) if parts else np.zeros(self.model.shapes()[name], np.float32)
 
 
 def _tells_whether_it_trains(readers: list[Node | None]) -> bool:
-    """Whether a dropout drops nothing, by what reads it: a counter of images asks whether ones are still ones."""
+    """Return whether a dropout drops nothing. A counter of images reads one to see whether ones are still ones."""
     return any(reader is not None and reader.op == "_not_equal_scalar" for reader in readers)
 
 
@@ -181,7 +181,7 @@ def _activation(node: Node, x, slope=None):
 
 @_formula("SequenceLast")
 def _last(node: Node, x, lengths=None):
-    """The last element of each sequence."""
+    """Return the last element of each sequence."""
     if lengths is not None:
         return None
     return F.squeeze(F.slice_axis(x, axis=(axis := attributes_of(node)["axis"]), begin=-1, end=None), axis=axis)
@@ -190,8 +190,8 @@ def _last(node: Node, x, lengths=None):
 @_formula("Pooling")
 def _pooled(node: Node, x):
     """oneDNN's gradient of a mean divides by whole windows at the border, where ``full`` makes smaller ones."""
-    given = attributes_of(node)
-    if (given["pool_type"], given["pooling_convention"]) != ("avg", "full"):
+    attributes = attributes_of(node)
+    if (attributes["pool_type"], attributes["pooling_convention"]) != ("avg", "full"):
         return None
     return F.cast(F.Pooling(F.cast(x, dtype="float64"), **node.options()), dtype="float32")
 

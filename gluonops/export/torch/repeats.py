@@ -48,7 +48,7 @@ def _operators(items: list[Scope | Node]) -> tuple[str, ...]:
 
 
 def _data(node: Node, parameters: set[str]) -> list[Entry]:
-    """What a node reads that is no parameter."""
+    """Return what a node reads that is no parameter."""
     return [entry for entry in node.inputs if entry[0].name not in parameters]
 
 
@@ -70,14 +70,17 @@ class _Dataflow:
                            if any(entry[0].name in parameters for node in nodes_of(item) for entry in node.inputs)}
 
     def segments(self) -> list[list[Scope | Node]]:
-        """The innermost segments of one input, where several ways of the data begin, and one result, where all meet."""
+        """Return the innermost segments: they have one input, where data branches, and one result, where it joins."""
         segments = [self._segment(entry) for entry, users in self.users.items() if len(users) > 1]
         segments = [segment for segment in segments if segment and len(segment) <= len(self.items) - FEWEST
                  and (len(segment) >= FEWEST or _op(segment[-1]) == "Concat") and self.has_layers.intersection(segment)]
         return [segment for segment in segments if not any(set(segment) > set(other) for other in segments)]
 
     def _segment(self, entry: Entry) -> list[Scope | Node]:
-        """The items between an output and the item where all ways meet; none if other data reach them or leave them."""
+        """Return the items between an output and the item where all branches join.
+
+        There are none if other data enters or leaves them.
+        """
         segment, made, waiting = [], {entry}, set(self.users[entry])
         open_ends = len(waiting)
         for item in self.items:
@@ -96,7 +99,7 @@ class _Dataflow:
         return []
 
     def _activation(self, item: Scope | Node) -> list[Node]:
-        """The activation behind an item, if nothing else reads the item."""
+        """Return the activation behind an item, if nothing else reads the item."""
         readers = list(self.users[self.makes[item][0]])
         is_one = len(readers) == 1 and _has_trait(readers[0], "is_activation") and len(self.reads[readers[0]]) == 1
         return readers if is_one else []
@@ -129,7 +132,7 @@ def _has_trait(item: Scope | Node | None, word: str) -> bool:
 
 
 def _op(item: Scope | Node | None) -> str:
-    """The operator of a node; empty for a scope."""
+    """Return the operator of a node. It is empty for a scope."""
     if not isinstance(item, Node):
         return ""
     return our_name(item) if is_ours(item) else item.op

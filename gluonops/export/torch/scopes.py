@@ -54,7 +54,7 @@ class Scope:
         self.calls = [self]
 
     def nodes(self) -> list[Node]:
-        """The nodes in it, in any depth."""
+        """Return the nodes in it, in any depth."""
         return [node for item in self.items for node in nodes_of(item)]
 
     @functools.cached_property
@@ -70,7 +70,7 @@ class Scope:
                 yield from item.scopes()
 
     def image(self, entry: Entry) -> Entry:
-        """What stands for an output of the first call."""
+        """Return what stands for an output of the first call."""
         return self.images.get(entry, entry)
 
 
@@ -128,7 +128,7 @@ class Recorder:
         return outputs
 
     def call_of(self, node: Node) -> Scope | None:
-        """The call that has made a node; None for one that is made later."""
+        """Return the call that has made a node, or None for a node that was made after the trace."""
         return self.calls[int(node.attrs[CALL])] if CALL in node.attrs else None
 
 
@@ -159,7 +159,7 @@ def _named_arguments(block: mx.gluon.Block, inputs: tuple) -> dict[tuple[str, in
 
 
 def _attribute(block: mx.gluon.Block, child: mx.gluon.Block) -> str:
-    """The attribute that holds a block, or in the singular the one that holds its container, such as ``stages``.
+    """Return the attribute that holds a block, or in the singular the one that holds its container, such as ``stages``.
 
     Gluon may know a block by a number only.
     """
@@ -171,12 +171,12 @@ def _attribute(block: mx.gluon.Block, child: mx.gluon.Block) -> str:
 
 
 def _holds(block: mx.gluon.Block, other: mx.gluon.Block) -> bool:
-    """Whether a block is another one, or has it in any depth."""
+    """Return whether a block is another one, or has it in any depth."""
     return block is other or any(_holds(child, other) for child in block._children.values())
 
 
 def _symbols(values: object) -> Iterator[mx.sym.Symbol]:
-    """The symbols among values, those of NumPy mode as legacy ones of the same nodes."""
+    """Yield the symbols among values, those of NumPy mode as legacy ones of the same nodes."""
     if isinstance(values, (list, tuple)):
         for value in values:
             yield from _symbols(value)
@@ -185,7 +185,7 @@ def _symbols(values: object) -> Iterator[mx.sym.Symbol]:
 
 
 def tree_of(graph: Graph, recorder: Recorder | None, parameters: set[str], forms: dict[Node, Form]) -> Scope:
-    """The scopes of a graph. ``parameters`` are the names of its parameters and states."""
+    """Return the scopes of a graph. ``parameters`` are the names of its parameters and states."""
     root = Scope("net", "Net")
     scope_of, readers = {}, graph.readers()
     paths = _paths(graph, recorder, readers)
@@ -204,7 +204,7 @@ def tree_of(graph: Graph, recorder: Recorder | None, parameters: set[str], forms
 
 
 def _paths(graph: Graph, recorder: Recorder | None, readers: dict) -> dict[Node, tuple]:
-    """The scopes that each node is in: calls, or names and kinds.
+    """Return the scopes that each node is in: calls, or names and kinds.
 
     A node that the export has put in front of a layer is beside the layer.
     """
@@ -229,7 +229,7 @@ def _paths(graph: Graph, recorder: Recorder | None, readers: dict) -> dict[Node,
 
 
 def _is_layer(block: mx.gluon.Block) -> bool:
-    """Whether a block is a layer of Gluon's with parameters."""
+    """Return whether a block is a layer of Gluon's with parameters."""
     return type(block).__module__.startswith("mxnet.gluon.nn") and bool(block._reg_params)
 
 
@@ -248,7 +248,7 @@ def _join_calls(root: Scope, parameters: set[str], forms: dict[Node, Form]) -> N
 
 
 def _described(scope: Scope, parameters: set[str], forms: dict[Node, Form]) -> tuple[list, list[Entry]]:
-    """The steps of a scope, which are equal if two compute the same, and the outputs that it reads and makes."""
+    """Return the steps of a scope, which are equal if two compute the same, and the outputs that it reads and makes."""
     nodes = scope.nodes()
     made = [(node, index) for node in nodes for index in range(forms[node].outputs)]
     read = [entry for node in nodes for entry in node.inputs]
@@ -258,7 +258,9 @@ def _described(scope: Scope, parameters: set[str], forms: dict[Node, Form]) -> t
 
 
 def _paths_of_names(graph: Graph, readers: dict) -> dict[Node, tuple]:
-    """The scopes that names say. A sum without a name is in the scope that made one term, and made or read the others.
+    """Return the scopes that names say.
+
+    A sum without a name is in the scope that made one of its terms and made or read the others.
 
     MXNet calls it ``_plus3``, or ``concat0``.
     """
@@ -276,7 +278,7 @@ def _paths_of_names(graph: Graph, readers: dict) -> dict[Node, tuple]:
 
 
 def _path_of_name(name: str) -> tuple[tuple[str, str], ...]:
-    """The scopes that a name says: its parts but the last one. A number belongs to the part in front of it."""
+    """Return the scopes that a name says: its parts but the last one. A number belongs to the part in front of it."""
     words = [word for word in re.sub(r"_(?=\d+(_|$))", "", name).split("_") if word]
     return tuple((word, re.sub(r"\d+$", "", word)) for word in words[:-1])
 
@@ -302,7 +304,9 @@ def _dissolve(owner: Scope, unwanted: set[Scope]) -> None:
 
 
 def can_be_a_module(scope: Scope, readers: dict, parameters: set[str]) -> bool:
-    """Whether no data leave a scope and come back, only calls of the same block read its parameters, and it is no sum.
+    """Return whether a scope can be a module.
+
+    No data leaves it and comes back, only calls of the same block read its parameters, and it is no sum.
 
     A sum, and other short expressions of several inputs, read better where they are.
     """
@@ -322,7 +326,7 @@ def nodes_of(item: Scope | Node) -> list[Node]:
 
 
 def _in_order(scope: Scope) -> list[Scope | Node]:
-    """The items so that each comes behind what it reads, without those for which there is no such order."""
+    """Return the items so that each comes behind what it reads, without those for which there is no such order."""
     owner = {node: item for item in scope.items for node in nodes_of(item)}
     needed = {item: {owner.get(source) for node in nodes_of(item) for source, _ in node.inputs} - {None, item}
               for item in scope.items}

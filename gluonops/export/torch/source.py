@@ -3,47 +3,64 @@ from __future__ import annotations
 
 import ast
 import collections
+import dataclasses
+import functools
+import io
 import itertools
 import re
+import tokenize
+from collections.abc import Iterator
 
 from .blocks import BUFFER, IDENTITY, NAMES, PARAMETER, SEQUENTIAL, CompositeModule, Item, Module
 from .classes import Class
-from .converters import plain, snippets, usually
+from .converters import snippets
+from .expressions import (
+    SELF,
+    Expression,
+    call_of,
+    filled,
+    literal,
+    name_of,
+    names_in,
+    outline,
+    parsed,
+    place,
+    place_of,
+    places_in,
+    replaced,
+    shortened,
+    text_of,
+    walk,
+)
 
 WIDTH = 100
-LONGEST_NESTED = 60   # characters of an expression inside of another one
+LONGEST_NESTED = 60   # characters of an expression inside of another one, with brackets around each one in it
 LONGEST_TUPLE = 70    # characters of a tuple that may be broken inside of an element only
 SHORTEST_LOOP = 3     # equal modules that become a loop
 INPUT_NAMES = ("x", "y", "z")
-# A line of the imports -> the text of what needs it; empty for a line that every net has.
-IMPORTS = {"import json": "", "import math": "math.", "from pathlib import Path": "",
-           "from typing import Optional": "Optional[", "": "", "import torch": "",
-           "import torch.nn.functional as F": "F.", "from torch import nn": ""}
-NUMBER = re.compile(r"(?<![\w.{-])(\d+)(?![\w.])")
-VARIABLES = re.compile(r"\[({\d+}(?:, {\d+})+)\]")   # a list of variables
-SHORTER = [(re.compile(pattern), shorter) for pattern, shorter in (   # the same in fewer words
-    (r"(?<=torch\.where\()\(([^()]*)\)\.to\(\w+\.dtype\) != 0(?=, )", r"\1"),
-    (r"((?:^|, |= |\()torch\.)ones_like\((\w+)\) \* (-?[\d.e+]+)(?=$|, |\))", r"\1full_like(\2, \3)"),
-    (r"\.reshape\([^()]*\)(?=\.reshape\((?:-?\d+(?:, |(?=\))))+\))", ""))]
-TOKEN = re.compile(r"{(\d+)}")   # A text reads inputs by such numbers.
+# A line of the imports -> the name that needs it; empty for a line that every net has.
+IMPORTS = {"import json": "", "import math": "math", "from pathlib import Path": "",
+           "from typing import Optional": "Optional", "": "", "import torch": "",
+           "import torch.nn.functional as F": "F", "from torch import nn": ""}
 
 
 def net_source(net: CompositeModule, classes: list[Class], inputs: list[str], docstring: str,
                functions: list[str]) -> str:
-    """The text of net.py, with numbers of float32 marked as such; see :class:`~gluonops.export.operators.forms.Single`.
+    """Return the text of net.py.
 
     - ``inputs``: the names of the net's inputs.
     - ``functions``: sources that come behind the classes; some may be empty.
     """
     body = "\n\n\n".join(_class_source(owner, inputs if net in owner.blocks else None) for owner in classes)
     code = "\n\n\n".join([body, *filter(None, functions)])
-    code = "\n\n\n".join([*_used_snippets(code), code, snippets()["load"]])
-    imports = "\n".join(line for line, used in IMPORTS.items() if used in code)
+    texts, words = _used_snippets(code)
+    code = "\n\n\n".join([*texts, code, snippets()["load"]])
+    imports = "\n".join(line for line, word in IMPORTS.items() if not word or word in words)
     return f'"""{docstring}"""\n\n{imports}\n\n\n{code}\n'
 
 
 def groups_source(pairs: dict[str, tuple[float, float] | None]) -> str:
-    """The source of ``parameter_groups``, and of what it knows; empty if all parameters are trained alike.
+    """Return the source of ``parameter_groups``. It is empty if all parameters are trained alike.
 
     ``pairs``: parameter -> what its learning rate and its weight decay are multiplied by; None if it is not trained.
     """
@@ -61,26 +78,34 @@ def groups_source(pairs: dict[str, tuple[float, float] | None]) -> str:
     return "\n".join(_wrapped(lines, 0)) + "\n\n\n" + snippets()["parameter_groups"]
 
 
-def _used_snippets(body: str) -> list[str]:
-    """The sources of what a text uses, and of what these use."""
-    used, words = [], set(re.findall(r"\w+", body))
+def _used_snippets(code: str) -> tuple[list[str], set[str]]:
+    """Return the sources of the snippets that a program needs, and the names that the program and they read."""
+    program = ast.parse(code)
+    words, own = names_in(program) | _words_of("load"), {node.name for node in program.body if hasattr(node, "name")}
+    used = []
     for name, text in reversed(snippets().items()):   # a snippet uses those in front of it
-        if name in words and f"def {name}(" not in body and name != "load":
+        if name in words - own and name != "load":
             used.insert(0, text)
-            words.update(re.findall(r"\w+", text))
-    return used
+            words |= _words_of(name)
+    return used, words
+
+
+@functools.cache
+def _words_of(name: str) -> set[str]:
+    """Return the names that a snippet reads."""
+    return names_in(ast.parse(snippets()[name]))
 
 
 def _class_source(owner: Class, inputs: list[str] | None) -> str:
-    """The source of a class. ``inputs``: names for the inputs, None for the usual ones."""
+    """Return the source of a class. ``inputs``: names for the inputs, None for the usual ones."""
     block, base = owner.template, SEQUENTIAL if owner.is_sequential else "nn.Module"
     arguments = ["self", *(name if default is None else f"{name}={default!r}"
                            for name, default in owner.parameters.items())]
     constructor = _wrapped([f"def __init__({', '.join(arguments)}):"], 4)
     lines = [f"class {owner.name}({base}):"]
     if owner.is_sequential:
-        layers = ", ".join(_children(block.children, owner.expressions))
-        return "\n".join([*lines, *constructor, *_wrapped([f"super().__init__({layers})"], 8)])
+        layers = text_of(call_of("super().__init__", _children(block.children, owner.expressions)))
+        return "\n".join([*lines, *constructor, *_wrapped([layers], 8)])
     if block.children or owner.stored:
         stored = [f"self.{name} = {name}" for name in owner.stored]
         lines += [*constructor, *_wrapped(["super().__init__()", *stored, *_assignments(owner)], 8), ""]
@@ -90,7 +115,7 @@ def _class_source(owner: Class, inputs: list[str] | None) -> str:
 
 
 def _names_of_inputs(block: CompositeModule) -> list[str]:
-    """Those of Gluon's where it has some: of a block with one input, it is x."""
+    """Return the names of a block's inputs: x if there is one, or else those of Gluon's where it has some."""
     if len(block.inputs) == 1:
         return ["x"]
     others = [name for name in (*INPUT_NAMES, *(f"x{number}" for number in range(4, 99))) if name not in block.names]
@@ -98,202 +123,286 @@ def _names_of_inputs(block: CompositeModule) -> list[str]:
 
 
 def _assignments(owner: Class) -> list[str]:
-    """The lines of a constructor that make the modules. A parameter that two of them have is that of the first one."""
+    """Return the lines of a constructor that make the modules.
+
+    A parameter that two modules share is made by the first one.
+    """
     lines, holders = [], {}
     for module in owner.template.children:
         target = f"self.{module.attribute}"
         paths = {variable: f"{target}.{name}".rstrip(".") for name, variable in module.state.items()}
         ties = [f"{path} = {holders[variable]}" for variable, path in paths.items() if variable in holders]
         holders = {**paths, **holders}
-        source = module_source(module, owner.expressions)
+        made = constructed(module, owner.expressions)
         if module.kind == BUFFER:
-            lines.append(f'self.register_buffer("{module.attribute}", {source})')
+            lines.append(text_of(call_of("self.register_buffer", [literal(module.attribute), made])))
         elif not ties or module.kind != PARAMETER:
-            lines.append(f"{target} = {source}")
+            lines.append(f"{target} = {text_of(made)}")
         lines += ties
     return lines
 
 
-def module_source(module: Module, expressions: dict[tuple[int, str], str]) -> str:
-    """The call of a constructor. ``expressions``: see :class:`.classes.Class`."""
-    texts = {name: expressions.get((id(module), name), repr(value)) for name, value in module.args.items()}
+def constructed(module: Module, expressions: dict[tuple[int, str], ast.expr]) -> ast.expr:
+    """Return the call of a constructor. ``expressions``: see :class:`.classes.Class`."""
+    values = {name: expressions.get((id(module), name)) or literal(value) for name, value in module.args.items()}
     if module.kind == SEQUENTIAL:
-        arguments = _children(module.children, expressions)
+        made = call_of(module.kind, _children(module.children, expressions))
     elif module.kind in (PARAMETER, BUFFER):
-        shape = texts["shape"].strip("()").removesuffix(",") or "()"
-        arguments = [f"torch.empty({shape})" if module.kind == PARAMETER else shape]
+        shape = values["shape"]
+        made = call_of(BUFFER, getattr(shape, "elts", None) or [shape])
+        made = call_of(PARAMETER, [made]) if module.kind == PARAMETER else made
     else:
-        defaults = {name: module.default(name) for name in texts}
-        usual = {name for name, text in texts.items() if plain(text) == repr(defaults[name])}
-        arguments = [text if defaults[name] is None else f"{name}={usually(text) if name in usual else text}"
-                     for name, text in texts.items() if text != repr(defaults[name])]
-    call, switch = f"{module.kind}({', '.join(arguments)})", expressions.get((id(module), IDENTITY))
-    return f"{call} if {switch} else {IDENTITY}()" if switch else call
+        defaults = {name: module.default(name) for name in values}
+        said = {name: value for name, value in values.items() if ast.unparse(value) != repr(defaults[name])}
+        made = call_of(module.kind, [value for name, value in said.items() if defaults[name] is None],
+                       **{name: value for name, value in said.items() if defaults[name] is not None})
+    switch = expressions.get((id(module), IDENTITY))
+    return ast.IfExp(switch, made, call_of(IDENTITY, [])) if switch else made
 
 
-def _children(children: list[Module], expressions: dict) -> list[str]:
-    """The modules of an ``nn.Sequential``; equal ones, and those in which one number grows evenly, as a loop."""
-    waiting, texts = [module_source(child, expressions) for child in children], []
+@dataclasses.dataclass
+class _Pattern:
+    """What expressions have in common that differ in whole numbers only: the outline, and the numbers in it."""
+    tree: ast.expr
+    text: str
+    numbers: list[ast.Constant]
+
+    @classmethod
+    def of(cls, tree: ast.expr) -> _Pattern:
+        """Return the pattern of an expression. A negative number is a part of its outline."""
+        tree = replaced(tree, {})   # Here each number is a node of its own. Elsewhere equal ones may be one node.
+        negative = {node.operand for node in walk(tree) if isinstance(node, ast.UnaryOp)}
+        numbers = [node for node in walk(tree)
+                   if isinstance(node, ast.Constant) and type(node.value) is int and node not in negative]
+        return cls(tree, outline(tree, numbers), numbers)
+
+    @property
+    def values(self) -> list[int]:
+        return [number.value for number in self.numbers]
+
+
+def _children(children: list[Module], expressions: dict) -> list[ast.expr]:
+    """Return the modules of an ``nn.Sequential``.
+
+    Modules that are equal, or in which one number grows evenly, become a loop.
+    """
+    waiting, trees = [_Pattern.of(constructed(child, expressions)) for child in children], []
     while waiting:
-        count, pieces, numbers = _progression(waiting)
-        growing = [index for index, (_, step) in enumerate(numbers) if step]
+        count, steps = _progression(waiting)
+        growing = [number for number, step in steps.items() if step]
         if count < SHORTEST_LOOP or len(growing) > 1:
-            texts.append(waiting.pop(0))
+            trees.append(waiting.pop(0).tree)
             continue
-        name, values = "_", f"range({count})"
-        if growing:
-            first, step = numbers[growing[0]]
-            name, values = "channels", f"range({first}, {first + count * step}, {step})"
-        texts.append(f"*({_filled(pieces, numbers, name)} for {name} in {values})")
+        element, variable, values = waiting[0].tree, "_", [count]
+        for number in growing:
+            first, step = number.value, steps[number]
+            variable = _free("channels", names_in(element))   # The class may have an argument of this name.
+            values = [first, first + count * step, step]
+            element = replaced(element, {number: name_of(variable)})
+        trees.append(ast.Starred(_loop(ast.GeneratorExp, element, variable, values), ast.Load()))
         del waiting[:count]
-    return texts
+    return trees
 
 
-def _progression(texts: list[str]) -> tuple[int, list[str], list[tuple[int, int]]]:
-    """How many of the first texts differ in numbers that grow evenly, what is around the numbers, and (first, step)."""
-    split = [NUMBER.split(text) for text in texts]
-    pieces, values = split[0][::2], [list(map(int, each[1::2])) for each in split]
-    numbers = [(first, second - first) for first, second in zip(values[0], values[min(1, len(values) - 1)])]
-    alike = itertools.takewhile(lambda index: split[index][::2] == pieces and values[index] == [
-        first + index * step for first, step in numbers], range(len(texts)))
-    return len(list(alike)), pieces, numbers
+def _loop(kind: type, element: ast.expr, variable: str, values: list[int]) -> ast.expr:
+    """Return a comprehension over a range."""
+    numbers = call_of("range", map(literal, values))
+    return kind(element, [ast.comprehension(ast.Name(variable, ast.Store()), numbers, [], 0)])
 
 
-def _filled(pieces: list[str], numbers: list[tuple[int, int]], name: str) -> str:
-    """The text of a progression, with a variable for what grows: the number, or ``i`` that counts."""
-    texts = []
-    for first, step in numbers:
-        grown = name if name != "i" else ("i" if step == 1 else f"{step} * i") + (f" + {first}" if first else "")
-        texts.append(grown if step else str(first))
-    return "".join(itertools.chain(*itertools.zip_longest(pieces, texts, fillvalue="")))
+def _progression(patterns: list[_Pattern]) -> tuple[int, dict[ast.Constant, int]]:
+    """Return how many of the first patterns differ in evenly growing numbers only, and the step of each number."""
+    first, second = patterns[0], patterns[min(1, len(patterns) - 1)]
+    steps = [new - old for old, new in zip(first.values, second.values)]
+    alike = itertools.takewhile(
+        lambda index: patterns[index].text == first.text and patterns[index].values == [
+            value + index * step for value, step in zip(first.values, steps)], range(len(patterns)))
+    return len(list(alike)), dict(zip(first.numbers, steps))
+
+
+@dataclasses.dataclass
+class _Statement:
+    """An assignment to variables, which are places. A statement without targets returns.
+
+    ``wishes``: what to call a variable.
+    """
+    targets: list[str]
+    tree: ast.expr
+    wishes: dict[str, list[str]] = dataclasses.field(default_factory=dict)
+
+    def reads(self) -> list[str]:
+        return places_in(self.tree)
 
 
 def _forward(block: CompositeModule, names: list[str]) -> list[str]:
-    """The lines of a ``forward``: expressions are put into those that read them, and ``x`` is used again.
+    """Return the lines of a ``forward``.
 
     ``names``: of the inputs.
     """
-    statements = _looped(_statements(block))
-    reads = [list(map(int, TOKEN.findall(text))) for _, text, _ in statements]
-    last = {number: index for index, numbers in enumerate(reads) for number in numbers}
-    variables = dict(enumerate(names))
-    kept = set(names).difference(INPUT_NAMES)   # names with a meaning, which are not used again for something else
-    lines = []
-    for index, (targets, text, wishes) in enumerate(statements):
-        line = _tidied(TOKEN.sub(lambda token: variables[int(token[1])], text))
-        dying = [variables[number] for number in reads[index]
-                 if last[number] == index and variables[number] not in kept] if len(targets) == 1 else []
-        taken = {name for number, name in variables.items() if last.get(number, -1) > index}
-        for number in targets:
-            wanted = [name for name in wishes.get(number, []) if not dying and name not in taken]
-            kept.update(wanted)
-            others = (["x"] if kept else []) + ["out", *(f"out{count}" for count in range(2, 1000))]
-            variables[number] = next(name for name in wanted + dying + others if name not in taken)
-            taken.add(variables[number])
-        assigned = ", ".join(variables[number] for number in targets)
-        if line != assigned:   # A cast of floats, say, leaves them as they are.
-            lines.append(f"{assigned} = {line}" if targets else line)
-    assigned = lines[-1].replace("return ", "", 1) + " = "
-    if len(lines) > 1 and lines[-2].startswith(assigned):
-        lines[-2:] = [f"return {lines[-2][len(assigned):]}"]
-    groups = [(line, len(list(equal))) for line, equal in itertools.groupby(lines)]
+    lines = []   # (what is assigned, its value)
+    statements = _statements(block)
+    taken = {*names, *(name for statement in statements for wished in statement.wishes.values() for name in wished)}
+    for statement, variables in _with_names(_looped(statements, _free("i", taken)), names):
+        assigned = ", ".join(variables[target] for target in statement.targets)
+        text = _unbracketed(shortened(filled(statement.tree, {
+            variable: name_of(variables[variable]) for variable in statement.reads()})))
+        if text != assigned:   # A cast of floats, say, leaves them as they are.
+            lines.append((assigned, text))
+    if len(lines) > 1 and lines[-2][0] == lines[-1][1]:
+        lines[-2:] = [("", lines[-2][1])]
+    texts = [f"{assigned} = {text}" if assigned else f"return {text}" for assigned, text in lines]
+    groups = [(line, len(list(equal))) for line, equal in itertools.groupby(texts)]
     return [text for line, count in groups for text in (
         [line] * count if count < SHORTEST_LOOP else [f"for _ in range({count}):", f"    {line}"])]
 
 
-def _looped(statements: list) -> list:
-    """Statements in which numbers grow evenly become a loop in the list that reads them."""
-    makers = {targets[0]: text for targets, text, _ in statements if len(targets) == 1}
-    reads = collections.Counter(int(number) for _, text, _ in statements for number in TOKEN.findall(text))
-    dropped = set()
+def _with_names(statements: list[_Statement], names: list[str]) -> Iterator[tuple[_Statement, dict[str, str]]]:
+    """Yield the statements, each with the names of its variables.
 
-    def loop(match: re.Match) -> str:
-        variables = list(map(int, TOKEN.findall(match[1])))
-        texts = [re.sub(r"(?<=[\[ ]):(?=\d)", "0:", makers[variable]) for variable in variables
-                 if variable in makers and reads[variable] == 1]
-        count, pieces, numbers = _progression(texts or [""])
-        if not SHORTEST_LOOP <= count == len(variables):
-            return match[0]
-        dropped.update(variables)
-        return f"[{_filled(pieces, numbers, 'i')} for i in range({count})]"
-
-    looped = [(targets, VARIABLES.sub(loop, text), wishes) for targets, text, wishes in statements]
-    return [statement for statement in looped if dropped.isdisjoint(statement[0])]
-
-
-def _statements(block: CompositeModule) -> list[tuple[list[int], str, dict[int, list[str]]]]:
-    """(variables, expression, what to call variables) of each statement; the last one returns.
-
-    Variables are numbers, and ``{number}`` in an expression. One that several steps read is called like its module.
+    The name of a variable that nothing reads any more is used again.
     """
-    tokens = [f"{{{index}}}" for index in range(len(block.results))]
-    items = [*block.items, Item(f"return {', '.join(tokens)}", block.results, [])]
+    last = {variable: index for index, statement in enumerate(statements) for variable in statement.reads()}
+    variables = {_variable(number): name for number, name in enumerate(names)}
+    kept = set(names).difference(INPUT_NAMES)   # names with a meaning, which are not used again for something else
+    for index, statement in enumerate(statements):
+        dying = [variables[variable] for variable in statement.reads() if last[variable] == index
+                 and variables[variable] not in kept] if len(statement.targets) == 1 else []
+        taken = {name for variable, name in variables.items() if last.get(variable, -1) > index}
+        for target in statement.targets:
+            wanted = [name for name in statement.wishes.get(target, []) if not dying and name not in taken]
+            kept.update(wanted)
+            others = (["x"] if kept else []) + ["out", *(f"out{count}" for count in range(2, 1000))]
+            variables[target] = next(name for name in wanted + dying + others if name not in taken)
+            taken.add(variables[target])
+        yield statement, dict(variables)
+
+
+def _variable(number: int) -> str:
+    """Return the place of a variable. All have names of the same length."""
+    return f"{number:04}"
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """Return a name that is not taken."""
+    return name if name not in taken else next(f"{name}{count}" for count in itertools.count(2)
+                                               if f"{name}{count}" not in taken)
+
+
+def _looped(statements: list[_Statement], counter: str) -> list[_Statement]:
+    """Make a loop of the statements in which numbers grow evenly, in the list that reads them.
+
+    ``counter``: what the variable of the loop is called.
+    """
+    makers = {statement.targets[0]: statement.tree for statement in statements if len(statement.targets) == 1}
+    reads = collections.Counter(variable for statement in statements for variable in statement.reads())
+    once = {variable: tree for variable, tree in makers.items() if reads[variable] == 1}
+    dropped, looped = set(), []
+    for statement in statements:
+        loops = {}
+        for node in walk(statement.tree):
+            variables = list(map(place_of, node.elts)) if isinstance(node, ast.List) else []
+            if len(variables) >= SHORTEST_LOOP and all(variable in once for variable in variables):
+                loop = _loop_of([_Pattern.of(_with_starts(once[variable])) for variable in variables], counter)
+                if loop:
+                    loops[node] = loop
+                    dropped.update(variables)
+        looped.append(dataclasses.replace(statement, tree=replaced(statement.tree, loops)))
+    return [statement for statement in looped if dropped.isdisjoint(statement.targets)]
+
+
+def _loop_of(patterns: list[_Pattern], counter: str) -> ast.expr | None:
+    """Return a list of expressions as a loop, or None if their numbers do not grow evenly."""
+    count, steps = _progression(patterns)
+    if count < len(patterns):
+        return None
+    grown = {number: f"{step} * {counter}" if step != 1 else counter for number, step in steps.items() if step}
+    grown = {number: parsed(text + (f" + {number.value}" if number.value else "")) for number, text in grown.items()}
+    return _loop(ast.ListComp, replaced(patterns[0].tree, grown), counter, [count])
+
+
+def _with_starts(tree: ast.expr) -> ast.expr:
+    """Return a tree whose slices that end at a number say where they start."""
+    return replaced(tree, {node: ast.Slice(literal(0), node.upper, node.step) for node in walk(tree)
+                           if isinstance(node, ast.Slice) and not node.lower and isinstance(node.upper, ast.Constant)})
+
+
+def _statements(block: CompositeModule) -> list[_Statement]:
+    """Return the statements of a ``forward``, of which the last one returns.
+
+    A variable that several steps read is called like its module.
+    """
+    results = [place(str(index)) for index in range(len(block.results))]
+    returned = results[0] if len(results) == 1 else ast.Tuple(results, ast.Load())
+    items = [*block.items, Item(Expression(returned), block.results, [])]
     entries = [*block.inputs, *(entry for item in block.items for entry in item.makes)]
-    numbers = {entry: number for number, entry in enumerate(entries)}
-    texts = {entry: f"{{{number:04}}}" for entry, number in numbers.items()}   # All have the same length.
-    used = {item: [item.reads[int(index)] for index in TOKEN.findall(item.text)] for item in items}
+    variables = {entry: _variable(number) for number, entry in enumerate(entries)}
+    trees = {entry: place(variable) for entry, variable in variables.items()}
+    brackets = dict.fromkeys(entries, 0)   # around what a tree is made of, if each expression had them
+    used = {item: [item.reads[index] for index in item.expression.reads] for item in items}
     uses = collections.Counter(itertools.chain(*used.values()))
     readers = {entry: [item for item in items if entry in used[item]] for entry in entries}
     statements = []
     for item in items:
         attribute = item.module.attribute if item.calls else ""
-        text = item.text.format(*(texts[entry] for entry in item.reads), self=f"self.{attribute}")
-        is_short = len(text) <= LONGEST_NESTED and [uses[entry] for entry in item.makes] == [1]
-        is_tensor = item.calls and item.module.kind in (PARAMETER, BUFFER) or TOKEN.fullmatch(text)
-        if is_tensor or is_short and _may_nest(item, *readers[item.makes[0]]):
-            texts[item.makes[0]] = f"({text})"
+        values = {str(index): trees[entry] for index, entry in enumerate(item.reads)}
+        tree = filled(item.expression.tree, {**values, SELF: parsed(f"self.{attribute}")} if item.calls else values)
+        around = sum(brackets[entry] for entry in used[item])
+        is_short = [uses[entry] for entry in item.makes] == [1] and len(ast.unparse(tree)) + around <= LONGEST_NESTED
+        is_tensor = item.calls and item.module.kind in (PARAMETER, BUFFER) or place_of(tree)
+        if item.makes and is_tensor or is_short and _may_nest(item, *readers[item.makes[0]]):
+            trees[item.makes[0]], brackets[item.makes[0]] = tree, around + len("()")
         else:
             others = (*NAMES.values(), *snippets(), "self")   # A variable would hide the function of its name.
             is_name = item.calls and item.module.name and attribute.rstrip("0123456789_") not in others
-            wishes = {numbers[entry]: [attribute] for entry in item.makes if is_name and len(readers[entry]) > 1}
-            statements.append(([numbers[entry] for entry in item.makes], text, wishes))
+            wishes = {variables[entry]: [attribute] for entry in item.makes if is_name and len(readers[entry]) > 1}
+            statements.append(_Statement([variables[entry] for entry in item.makes], tree, wishes))
     return statements
 
 
 def _may_nest(item: Item, reader: Item) -> bool:
-    """Whether an expression may be put into the step that reads it: no call into a call, or beside other results."""
+    """Return whether an expression may be put into the step that reads it.
+
+    The call of a module does not go into another one, nor among several results.
+    """
     is_result = not reader.makes and len(reader.reads) > 1
-    return item.text == "{0}" or not (is_result or item.calls and reader.calls)
+    return bool(place_of(item.expression.tree)) or not (is_result or item.calls and reader.calls)
 
 
-def _tidied(statement: str) -> str:
-    """An expression, or what returns one, without the parentheses that it does not need. A long tuple keeps its own."""
-    prefix = "return " if statement.startswith("return ") else ""
-    tree = ast.parse(statement[len(prefix):], mode="eval")
-    tidy = ast.unparse(tree)
-    for pattern, shorter in SHORTER:
-        tidy = pattern.sub(shorter, tidy)
-    if isinstance(tree.body, ast.Tuple) and len(plain(tidy)) < LONGEST_TUPLE:
-        tidy = tidy[1:-1]
-    return prefix + tidy.replace("'", '"')
+def _unbracketed(tree: ast.expr) -> str:
+    """Return the text of an expression that a statement has. A long tuple keeps its parentheses."""
+    text = text_of(tree)
+    return text[1:-1] if isinstance(tree, ast.Tuple) and len(text) < LONGEST_TUPLE else text
 
 
 def _wrapped(lines: list[str], indent: int) -> list[str]:
-    """Lines with an indent; those that are too long are broken at the commas of their outermost brackets."""
+    """Return lines with an indent. Long ones are broken at the commas of their outermost brackets."""
     result = []
     for line in lines:
-        begin, *commas, end = _brackets(line) if indent + len(plain(line)) > WIDTH else (None, None)
+        begin, *commas, end = _brackets(line) if indent + len(line) > WIDTH else (None, None)
         if begin is None:
             result.append(" " * indent + line)
             continue
         whole = line[begin + 1:end]
         parts = [line[first + 1:last].strip() for first, last in zip([begin, *commas], [*commas, end])]
-        is_group = not re.match(r"[\w\])]", line[begin - 1:begin])   # a comma would make it a tuple
+        is_group = begin == 0 or not (line[begin - 1].isalnum() or line[begin - 1] in "_])")   # no tuple of one
         comma = "" if len(parts) == 1 and (is_group or " for " in whole and not whole.startswith("*")) else ","
-        fits = "(" not in whole and indent + 4 + len(plain(whole)) < WIDTH
+        fits = "(" not in whole and indent + 4 + len(whole) < WIDTH
         inside = [whole] if fits else [part + comma for part in parts if part]
         result += [" " * indent + line[:begin + 1], *_wrapped(inside, indent + 4), " " * indent + line[end:]]
     return result
 
 
 def _brackets(line: str) -> list[int | None]:
-    """The positions of the longest outermost pair of brackets, and between them those of the commas in it."""
+    """Return the positions of the longest outermost pair of brackets, and between them those of the commas in it."""
     depth, pairs = 0, [[None, None]]
-    for index, letter in enumerate(line):
-        depth -= letter in ")]}"
-        if letter in "([{" and depth == 0:
-            pairs.append([index])
-        elif letter in ")]}" and depth == 0 or letter == "," and depth == 1:
-            pairs[-1].append(index)
-        depth += letter in "([{"
+    for token in tokenize.generate_tokens(io.StringIO(line).readline):
+        mark, position = token.string, token.start[1]
+        if token.type != tokenize.OP:
+            continue
+        depth -= mark in ")]}"
+        if mark in "([{" and depth == 0:
+            pairs.append([position])
+        elif mark in ")]}" and depth == 0 or mark == "," and depth == 1:
+            pairs[-1].append(position)
+        depth += mark in "([{"
     return max(pairs[1:], key=lambda pair: pair[-1] - pair[0], default=pairs[0])

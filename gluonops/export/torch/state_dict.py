@@ -21,7 +21,7 @@ Expected = Mapping[str, tuple[str, tuple[int, ...]]]   # name -> type and shape
 
 
 def read(where: str, path: str | os.PathLike) -> dict[str, np.ndarray]:
-    """The arrays of a file by name: of a ``.safetensors`` file, a ``state_dict``, or a checkpoint that has one inside.
+    """Return the arrays of a file by name: a ``.safetensors`` file, a ``state_dict``, or a checkpoint with one inside.
 
     Only weights are loaded, no code. An OpError is raised if the file is missing or damaged, or has no weights.
     """
@@ -59,7 +59,7 @@ def _of_torch(where: str, path: str) -> Any:
 
 
 def _inside(where: str, path: str, content: Any) -> Mapping[str, Any]:
-    """The weights in what a file has. An OpError is raised if there are none."""
+    """Return the weights in what a file has. An OpError is raised if there are none."""
     for name in INSIDE:
         if isinstance(content, Mapping) and isinstance(content.get(name), Mapping):
             return _inside(where, path, content[name])
@@ -74,7 +74,7 @@ def _inside(where: str, path: str, content: Any) -> Mapping[str, Any]:
 
 def fitted(where: str, path: str | os.PathLike, folder: str | os.PathLike, entries: Mapping[str, np.ndarray],
            expected: Expected, constants: Collection[str]) -> dict[str, np.ndarray]:
-    """The given arrays by the names of ``expected``, in its types. The arrays of constants are left out.
+    """Return the given arrays by the names of ``expected``, in its types. The arrays of constants are left out.
 
     What stands in front of all names, such as ``module.`` of DataParallel, is taken away. One OpError lists the names
     and shapes that do not fit, and another one the weights that are not finite.
@@ -101,7 +101,7 @@ def fitted(where: str, path: str | os.PathLike, folder: str | os.PathLike, entri
 
 
 def _around(entries: Collection[str], names: Collection[str]) -> str:
-    """What stands in front of most names: nothing where as many fit as they are."""
+    """Return what stands in front of most names: nothing where as many fit as they are."""
     counts = collections.Counter({"": sum(name in names for name in entries)})
     for name in entries:
         parts = name.split(".")

@@ -90,7 +90,7 @@ class Step:
         return [*arrays[:outputs], *parts, *states]
 
     def in_double(self, values: Values) -> list[np.ndarray] | None:
-        """The same in float64; None if the source has a type that does not allow it."""
+        """Return the same in float64, or None if the source has a type that does not allow it."""
         exact = copy.copy(self)
         exact._net, exact._dtype, exact.reordered = copy.deepcopy(self._net).double(), torch.float64, set()
         try:
@@ -150,7 +150,7 @@ def stored_in(net: Any) -> dict[str, torch.Tensor]:
 
 
 def loaded(folder: pathlib.Path) -> Any:
-    """The net of net.py in a folder, whose dropout drops nothing, with MXNet's momentum, a float32."""
+    """Return the net of net.py in a folder, whose dropout drops nothing, with MXNet's momentum, a float32."""
     with explained():
         net = load(folder).load()
     for module in net.modules():
@@ -162,7 +162,7 @@ def loaded(folder: pathlib.Path) -> Any:
 
 
 def load(folder: pathlib.Path) -> types.ModuleType:
-    """The module of net.py in a folder."""
+    """Return the module of net.py in a folder."""
     spec = importlib.util.spec_from_file_location("net", folder / "net.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -182,7 +182,7 @@ def explained() -> Iterator[None]:
 
 
 def tensor_of(array: np.ndarray) -> torch.Tensor:
-    """What the written net takes: whole numbers are floats, too."""
+    """Return what the written net takes: whole numbers are floats, too."""
     return torch.from_numpy(np.ascontiguousarray(array, np.float32))
 
 
@@ -191,7 +191,7 @@ def array_of(tensor: torch.Tensor) -> np.ndarray:
 
 
 def tensors_of(net: Any, arrays: list) -> list[torch.Tensor]:
-    """The outputs of a net. An OpError is raised if it fails."""
+    """Return the outputs of a net. An OpError is raised if it fails."""
     with explained():
         outputs = net(*arrays)
     return list(outputs) if isinstance(outputs, (tuple, list)) else [outputs]

@@ -77,7 +77,7 @@ class Comparison:
         self._numbers, self._classes = DOMAINS[0]
 
     def all(self) -> tuple[Record, list[Difference]]:
-        """The record and the differences. Differs if one is too large."""
+        """Return the record and the differences, or raise Differs if one is too large."""
         self._compare_layers()
         theirs = InMXNet(self._model, self._model.graph.outputs if self._port.is_trained else None)
         result = self._evaluated(theirs)
@@ -107,7 +107,7 @@ class Comparison:
             self._checked(EVALUATION, theirs, self._written(names, EVALUATION), self._shapes)
 
     def _evaluated(self, theirs: InMXNet) -> Result:
-        """The comparison in evaluation mode, in the first domain in which MXNet's outputs are numbers."""
+        """Return the comparison in evaluation mode, in the first domain in which MXNet's outputs are numbers."""
         for self._numbers, self._classes in DOMAINS:
             with contextlib.suppress(_NoNumber):
                 return self._checked(EVALUATION, theirs, self._evaluate, self._shapes)
@@ -152,7 +152,7 @@ class Comparison:
 
     def _checked(self, mode: str, theirs: Any, ours: Callable, shapes: Shapes, names: list[str] | None = None,
                  gradients: range = range(0), in_double: InDouble | None = None, at_jumps: bool = False) -> Result:
-        """A comparison, if wanted at whole numbers and halves. Differs if a difference is too large."""
+        """Return a comparison, if wanted at whole numbers and halves, or raise Differs if a difference is too large."""
         def draw(drawing: np.random.RandomState) -> Values:
             return in_range(self._model, shapes, drawing, numbers=self._numbers, classes=self._classes,
                             at_jumps=at_jumps)
@@ -177,7 +177,7 @@ class Comparison:
             return outputs_of(self._net.eval(), [tensor_of(values[name]) for name in self._port.inputs])
 
     def _written(self, names: list[str], mode: str) -> Callable:
-        """What runs a net like the written one, which returns the first outputs of some nodes."""
+        """Return what runs a net like the written one, which returns the first outputs of some nodes."""
         def run(values: Values) -> list[np.ndarray]:
             with tempfile.TemporaryDirectory() as folder, torch.no_grad():
                 self._port.convert(pathlib.Path(folder), names)
@@ -186,7 +186,7 @@ class Comparison:
         return run
 
     def _recorded(self, result: Result, mode: str, outputs: int, gradients: Sequence[str] = ()) -> Record:
-        """What test_net.py compares with: the inputs, and a sample of what did not jump, with its tolerance."""
+        """Return what test_net.py compares with: the inputs, and a sample of what did not jump, with its tolerance."""
         record = {f"{mode}.input.{number}": result.values[name].astype(np.float32)
                   for number, name in enumerate(self._port.inputs)}
         names = [*(f"output.{number}" for number in range(outputs)), *(f"gradient.{key}" for key in gradients)]
@@ -219,14 +219,14 @@ class _WithNumbers:
 
 
 def _begin_of_gradients(graph: Graph, names: list[str], keys: dict[str, str]) -> str:
-    """The end of a message: the last node that reads a parameter whose gradient differs."""
+    """Return the end of a message: the last node that reads a parameter whose gradient differs."""
     wrong = {keys.get(name[len(GRADIENT):], name[len(GRADIENT):]) for name in names}
     nodes = [node for node in graph.nodes() for source, _ in node.inputs if source.name in wrong]
     return f". The two begin to differ behind the node {nodes[-1].name!r} ({kind(nodes[-1])})" if nodes else ""
 
 
 def _lacks_memory(model: ExportedModel, shapes: Shapes) -> bool:
-    """Whether gradients need more memory than there is, for which the system would end the process. Warns of it."""
+    """Return whether gradients need more memory than there is, and warn of it. The system would end the process."""
     sizes = known_shapes(model.graph, model.shapes(shapes))
     outputs = sum(math.prod(shape) for (node, _), shape in sizes.items() if not node.is_variable)
     parameters = sum(math.prod(array.shape) for array in model.parameters.values())
@@ -239,7 +239,7 @@ def _lacks_memory(model: ExportedModel, shapes: Shapes) -> bool:
 
 
 def single_numbers(model: ExportedModel, shapes: Shapes) -> str:
-    """The name of a batch norm that gets one number per channel, which torch refuses in training mode; or empty."""
+    """Return the name of a batch norm that gets one number per channel. torch refuses it in training mode."""
     sizes: dict[Entry, tuple[int, ...]] = known_shapes(model.graph, model.shapes(shapes))
     for node in model.graph.nodes():
         if traits_of(node).uses_statistics and not node.flag("use_global_stats"):

@@ -35,7 +35,7 @@ from . import fixed, loss_functions, origin  # noqa: F401  (each but origin fill
 from .blocks import IMPORTED
 from .build import Builder
 from .classes import classes_of
-from .converters import WHERE, TorchCall, plain, refusal, snippets
+from .converters import WHERE, TorchCall, refusal, snippets
 from .free_axes import compared_inputs, free_axes
 from .image_functions import images_source
 from .prepare import join, prepared, with_constants
@@ -115,7 +115,7 @@ def torch(net: mx.gluon.Block | str | os.PathLike, folder: str | os.PathLike,
 def port(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str | os.PathLike, data_shape: DataShape | None,
          epoch: int | None, training: bool, force: bool,
          outputs: Iterable[str] = (), inputs: Any = None) -> tuple[list[str], list[Difference]]:
-    """What :func:`torch` does. Returns the paths, and what the comparison shows."""
+    """Do what :func:`torch` does, and return the paths and what the comparison shows."""
     if not _is_installed("safetensors"):
         raise OpError(WHERE, "the package safetensors is not installed", "Run: pip install 'gluonops[torch]'")
     check_name(WHERE, folder)
@@ -139,7 +139,7 @@ class Converted:
 
     - ``user``: the model as it was read, with all labels if it is for training; ``model``: with operators that have a
       converter only.
-    - ``source``: of net.py; see :func:`.registry.plain`. ``keys``: name in torch -> name in MXNet.
+    - ``source``: of net.py. ``keys``: name in torch -> name in MXNet.
     - ``inputs``: the shapes of its arguments with which it is compared.
     - ``computed``: the names of the nodes that it computes.
     - ``multipliers``: of the rate and the decay of each parameter that is trained.
@@ -176,13 +176,13 @@ class Converted:
     def save(self, folder: pathlib.Path) -> list[pathlib.Path]:
         """Write the source and the weights to a folder. Returns the paths."""
         from safetensors.numpy import save
-        (folder / "net.py").write_text(plain(self.source), encoding="utf-8")
+        (folder / "net.py").write_text(self.source, encoding="utf-8")
         (folder / "net.safetensors").write_bytes(save(values_of(self.model, self.keys)))
         (folder / "names.json").write_text(json.dumps(self.keys, indent=2) + "\n", encoding="utf-8")
         return [folder / name for name in ("net.py", "net.safetensors", "names.json")]
 
     def port(self, keys: dict[str, str]) -> Port:
-        """What is compared of a written net, whose weights have the names ``keys``."""
+        """Return what is compared of a written net, whose weights have the names ``keys``."""
         from .step import Port
         return Port(self.user, self.training, list(self.model.inputs), keys, self.multipliers.keys(), self.inputs,
                     self.computed, self.save_inside)
@@ -230,7 +230,7 @@ def _write(folder: pathlib.Path, converted: Converted, force: bool) -> tuple[lis
 
 
 def _test_alone(model: ExportedModel, inputs: Shapes, outputs: list[tuple[int, ...]]) -> str:
-    """A test that the net computes and trains, without numbers of MXNet's. Indices and labels are zeros."""
+    """Return a test that the net computes and trains, without numbers of MXNet's. Indices and labels are zeros."""
     whole = {node.source().name for node in model.graph.nodes() if node.op == "Embedding"} | model.labels()
     lines = [f"    ({shape}, torch.{'zeros' if name in whole else 'rand'}),"
              for name, shape in inputs.items()]
@@ -240,7 +240,7 @@ def _test_alone(model: ExportedModel, inputs: Shapes, outputs: list[tuple[int, .
 
 
 def values_of(model: ExportedModel, keys: dict[str, str]) -> dict[str, np.ndarray]:
-    """The parameters and states by their names in torch, with 1 for the gammas that MXNet does not read.
+    """Return the parameters and states by their names in torch, with 1 for the gammas that MXNet does not read.
 
     Whole numbers are floats, as in constants.
     """
@@ -262,7 +262,7 @@ def _is_installed(package: str) -> bool:
 
 def _read(net: mx.gluon.HybridBlock | str | os.PathLike, data_shape: DataShape | None, epoch: int | None,
           outputs: Iterable[str], inputs: Any) -> tuple[ExportedModel, Recorder | None]:
-    """The model of a net or of files, and which block each node of a net belongs to."""
+    """Return the model of a net or of files, and which block each node of a net belongs to."""
     is_block = not isinstance(net, (str, os.PathLike))
     if is_block and not importing.is_imported():
         raise OpError(WHERE, f"net is {net!r}; expected the path of an exported net, because MXNet is not installed",
@@ -279,7 +279,7 @@ def _read(net: mx.gluon.HybridBlock | str | os.PathLike, data_shape: DataShape |
 
 
 def _label_shapes(model: ExportedModel) -> Shapes:
-    """The shapes of the labels, which follow from those of the other inputs. An OpError is raised if one does not."""
+    """Return the shapes of the labels, which follow from those of the other inputs, or raise an OpError."""
     shapes = {node.name: shape for (node, _), shape in known_shapes(model.graph, model.shapes()).items()}
     label_names = model.labels()
     names = [name for name in model.graph.variables() if name in label_names]
@@ -293,7 +293,7 @@ def _label_shapes(model: ExportedModel) -> Shapes:
 
 
 def _forms(model: ExportedModel, own: Collection[str]) -> tuple[dict[Node, Form], Shapes]:
-    """What each node is in torch, and the shapes of the inputs with which it is compared.
+    """Return what each node is in torch, and the shapes of the inputs with which it is compared.
 
     Nodes that torch computes as one are joined in place. ``own`` are the types of the net's inputs
     and parameters.
@@ -314,7 +314,7 @@ def _forms(model: ExportedModel, own: Collection[str]) -> tuple[dict[Node, Form]
 
 
 def _training(net: object, graph: Graph, parameters: Shapes) -> tuple[set[str], dict[str, tuple[float, float]]]:
-    """The parameters that are not trained, and what the rate and the decay of each other one are multiplied by."""
+    """Return the parameters that are not trained, and the multipliers of rate and decay of each other one."""
     first = {COUNTER: 1}   # A batch norm's states begin at its input 3.
     states = {source.name for node in graph.nodes() if traits_of(node).uses_statistics or node.op == COUNTER
               for source, _ in node.inputs[first.get(node.op, 3):]}
@@ -331,7 +331,7 @@ def _training(net: object, graph: Graph, parameters: Shapes) -> tuple[set[str], 
 
 
 def _arguments(names: Iterable[str]) -> list[str]:
-    """The names of inputs as those of arguments, which all differ."""
+    """Return the names of inputs as those of arguments, which all differ."""
     arguments = []
     for name in names:
         argument = re.sub(r"\W", "_", name)

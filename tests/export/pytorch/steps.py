@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import pathlib
-import re
 import tempfile
+from unittest import mock
 
 import numpy as np
 import torch
 from gluonops.export.draws import drawn
+from gluonops.export.operators.forms import Single
 from gluonops.export.torch import verify, write
-from gluonops.export.torch.converters import plain
 from gluonops.export.torch.reference import head_gradient
 from in_double import MOMENTUM, Reference
 
@@ -37,18 +37,20 @@ FIRST_STEP = 1e-7
 
 def check(net, data_shape=None, training=False):
     """Convert a net, and compare what is written. An AssertionError says what differs."""
-    converted = write.Converted(net, data_shape, None, training)
+    arguments = net, data_shape, None, training
+    converted = write.Converted(*arguments)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         converted.save(folder)
-        (folder / "net.py").write_text(exact(converted.source), encoding="utf-8")
+        (folder / "net.py").write_text(exact(*arguments), encoding="utf-8")
         compare(converted.model, folder, converted.keys, converted.inputs, converted.multipliers)
-    return plain(converted.source)
+    return converted.source
 
 
-def exact(text):
-    """A source with the numbers that MXNet holds in float32 as it computes with them."""
-    return re.sub(r"__(?:single|usual)__\(([^()]+)\)", lambda match: repr(float(np.float32(match[1]))), text)
+def exact(*arguments):
+    """The source of a net with the numbers that MXNet holds in float32 as it computes with them."""
+    with mock.patch.object(Single, "__repr__", lambda number: repr(float(np.float32(number)))):
+        return write.Converted(*arguments).source
 
 
 def compare(model, folder, keys, shapes, multipliers):

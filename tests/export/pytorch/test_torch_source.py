@@ -183,6 +183,37 @@ def test_lines_that_repeat_are_loops(tmp_path):
     assert "torch.where(x > 0, x, torch.full_like(x, -2))" in source
 
 
+def test_a_number_that_grows_beside_one_that_does_not(tmp_path):
+    """They are equal in the first of the modules."""
+    source = written(sequence(*(nn.MaxPool2D(size, 1) for size in (1, 2, 3, 4))), tmp_path)
+    assert "*(nn.MaxPool2d(channels, 1) for channels in range(1, 5, 1))" in source
+
+
+def test_the_variable_of_a_loop_hides_no_input(tmp_path):
+    class Sliced(nn.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Conv2D(4, 1)
+
+        def hybrid_forward(self, F, i, other):
+            def channel(k):
+                return F.slice_axis(i, axis=1, begin=k, end=k + 1)
+
+            pairs = [F.concat(channel(k), F.exp(F.sin(channel(k + 1)))) for k in range(3)]
+            return self.layer(F.concat(*pairs)) + other
+
+    class Twice(nn.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.layer, self.sliced = nn.Conv2D(4, 1), Sliced()
+
+        def hybrid_forward(self, F, x):
+            return self.sliced(self.layer(x), F.exp(x))
+
+    source = written(Twice(), tmp_path)
+    assert "def forward(self, i, other):" in source and "i[:, i2:i2 + 1]" in source and "for i2 in range(3)" in source
+
+
 def test_reshapes_that_join_or_split_axes(tmp_path):
     class Shuffled(nn.HybridBlock):
         def hybrid_forward(self, F, x):
