@@ -214,7 +214,7 @@ def test_a_batch_that_a_reshape_does_not_take(tmp_path):
     arrays = {"words_weight": (9, 5), "fc_weight": (2, 30), "fc_bias": (2,)}
     mx.nd.save(str(tmp_path / "net-0000.params"),
                {f"arg:{name}": mx.nd.random.normal(shape=shape) for name, shape in arrays.items()})
-    with pytest.warns(gops.export.ExportWarning, match=r"a batch of 4 only: .*'reshape\d*' \(Reshape\) reads \[\(batch, 6, 5"):
+    with pytest.warns(gops.export.ExportWarning, match=r"a batch of 4 only: .*'reshape\d*' \(Reshape\) reads"):
         path = gops.export.onnx(tmp_path / "net", tmp_path / "net.onnx", (4, 6))
     assert gops.export.compare(tmp_path / "net", path, (4, 6))
     gops.export.rewrite(tmp_path / "net", tmp_path / "new", data_shape=(4, 6))
