@@ -188,7 +188,8 @@ def shapes_of_inputs(where: str, graph: Graph, values: Arrays, stored: Shapes, d
     inputs = [name for name in graph.variables() if name not in values]
     if not inputs:
         raise OpError(where, "no output of the file depends on an input: all that its graph reads are parameters",
-                      "Export a net that computes its outputs from what it is called with")
+                      "Remove the data from the parameter file if it is in there, or export a net that computes its "
+                      "outputs from what it is called with")
     label_names = labels(graph, values)
     wanted = [name for name in inputs if name not in label_names]
     typed = _given_shapes(where, inputs, wanted, data_shape)

@@ -272,9 +272,6 @@ def _read(net: mx.gluon.HybridBlock | str | os.PathLike, data_shape: DataShape |
         model = ExportedModel.of(WHERE, net, data_shape, epoch, outputs=outputs, converts=True, inputs=inputs)
     if is_block and inputs is not None:
         recorder = Recorder.of_run(recorder)
-    if not model.inputs:
-        raise OpError(WHERE, "the net has no input: the parameter file has a value for every variable",
-                      "Remove those of the data from the file")
     return model, recorder
 
 
