@@ -27,7 +27,7 @@ from .onnx.write import serialized
 from .quantization.quantizable import steady
 from .rows import groups_of_rows, in_the_order_of
 from .sides import AtJumps, InMXNet, InOnnxruntime, Obstacle
-from .sizes import DataShape, Shapes, last_line
+from .sizes import DataShape, Shapes, last_line, with_batch
 from .tolerance import GRADIENT, LEAST, Arrays, Look, differs, distances
 from .warning import ExportWarning
 
@@ -254,7 +254,7 @@ def in_range(model: ExportedModel, shapes: Shapes, drawing: np.random.RandomStat
 
 def _shapes(inputs: Shapes, *sides: Any) -> list[Shapes]:
     """The shapes of the inputs to compare: those that all sides take, or else the given ones."""
-    tried = [{name: (batch, *shape[1:]) for name, shape in inputs.items()} for batch in BATCHES]
+    tried = [with_batch(inputs, lambda _, batch=batch: batch) for batch in BATCHES]
     tried.append({name: (*shape[:2], *[side + GROWTH for side in shape[2:]]) if len(shape) == IMAGE else shape
                   for name, shape in tried[0].items()})
     tried = [shapes for i, shapes in enumerate(tried) if shapes not in tried[:i]]

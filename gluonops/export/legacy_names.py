@@ -11,7 +11,7 @@ from .constants import has_open_size
 from .graph import Entry, Graph, Node, is_mark
 from .operators.attributes import attributes_of
 from .operators.siblings import SIBLINGS, Known, Sibling
-from .sizes import Shapes, known_shapes, known_types
+from .sizes import Shapes, known_shapes, known_types, with_batch
 
 ATTRIBUTE = "is_np_shape"   # of a graph that MXNet has to run with NumPy's shapes
 InferredShapes = dict[Entry, tuple[int, ...]]
@@ -27,7 +27,7 @@ def write_legacy_names(graph: Graph, shapes: Shapes, types: dict[str, np.dtype],
         return
     repair_shapes(graph)
     shape_of, kinds = _inferred(graph, shapes), known_types(graph, types)
-    larger = _inferred(graph, {**shapes, **{name: (shape[0] + 1, *shape[1:]) for name, shape in inputs.items()}})
+    larger = _inferred(graph, {**shapes, **with_batch(inputs, lambda size: size + 1)})
     for node in graph.nodes():
         made = _sibling_of(node, shape_of, kinds, larger or shape_of) if node.op in SIBLINGS else None
         if made is not None:

@@ -266,9 +266,17 @@ def _with_free_batch(graph: Graph, of_parameters: Shapes, shapes: Shapes,
                   "Export it for the batch in data_shape: dynamic_batch=False, or --fixed-batch") from first_misfit
 
 
+def with_batch(shapes: Shapes, batch: Callable[[int], Size]) -> dict[str, tuple[Size, ...]]:
+    """The shapes of inputs with another batch, which is the first size. An input of shape () has none.
+
+    ``batch`` makes the other size of the present one.
+    """
+    return {name: (*map(batch, shape[:1]), *shape[1:]) for name, shape in shapes.items()}
+
+
 def _batch_axes(shapes: Shapes) -> Iterator[dict[str, int]]:
     """The axes that may have the batch size, by input. An input without an axis of that size does not depend on it."""
-    batch = next((shape[0] for shape in shapes.values()), None)
+    batch = next((shape[0] for shape in shapes.values() if shape), None)
     names = [name for name, shape in shapes.items() if batch in shape]
     choices = [[axis for axis, size in enumerate(shapes[name]) if size == batch][:1 if name == names[0] else None]
                for name in names]

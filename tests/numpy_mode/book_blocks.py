@@ -113,6 +113,13 @@ class Overlaps(Block):
         return shared / (areas(boxes)[:, None] + areas(others) - shared)
 
 
+class Tempered(Block):
+    """A distribution at a temperature, which is an input of shape ()."""
+
+    def forward(self, temperature, scores):
+        return npx.softmax(scores / temperature)
+
+
 def words(rng, count, *shape):
     return np.array(rng.randint(0, count, shape))
 
@@ -132,5 +139,6 @@ NETS = {
     "normed": (Normed, lambda rng, batch: (floats(rng, batch, 3, 8, 8),)),
     "recommender": (Recommender, lambda rng, batch: (
         words(rng, 7, batch), words(rng, 9, batch, 5), words(rng, 9, batch, 1))),
+    "tempered": (Tempered, lambda rng, batch: (np.array(rng.uniform(1, 2), dtype="float32"), floats(rng, batch, 5))),
     "overlaps": (Overlaps, lambda rng, batch: (boxes(rng, batch), boxes(rng, 4))),
 }

@@ -6,7 +6,7 @@ import mxnet as mx
 from ..graph import Entry, Graph
 from ..model import ExportedModel
 from ..operators import having, traits_of
-from ..sizes import known_shapes
+from ..sizes import known_shapes, with_batch
 
 DETECTION = "_contrib_MultiBoxDetection"
 PRIOR = "_contrib_MultiBoxPrior"
@@ -68,6 +68,6 @@ def _added(model: ExportedModel) -> Entry | None:
 
 def _shapes(model: ExportedModel, entries: list[Entry]) -> list[tuple[int, ...]]:
     graph = Graph(entries, model.graph.attrs)
-    of_variables = {**model.shapes(), **{name: (IMAGES, *shape[1:]) for name, shape in model.inputs.items()}}
+    of_variables = {**model.shapes(), **with_batch(model.inputs, lambda _: IMAGES)}
     shape_of = known_shapes(graph, of_variables)
     return [shape_of.get(entry, ()) for entry in entries]

@@ -11,7 +11,7 @@ from ..model import ExportedModel
 from ..operators import traits_of
 from ..operators.attributes import attributes_of
 from ..rules import Misfit
-from ..sizes import Shapes, Sizes, free_shapes
+from ..sizes import Shapes, Sizes, free_shapes, with_batch
 from ..symbolic import FreeSize, Size, free
 from .converters import WHERE
 
@@ -43,7 +43,7 @@ def free_axes(model: ExportedModel, sizes: Sizes) -> dict[Entry, set[int]]:
             axes[entry] |= {axis for axis, size in enumerate(shape) if isinstance(size, FreeSize)}
         return True
 
-    batches = {name: (free("batch"), *shape[1:]) for name, shape in model.inputs.items()}
+    batches = with_batch(model.inputs, lambda _: free("batch"))
     inputs = batches if takes(batches) else model.inputs
     for forms in (*_free_images(inputs), _free_boxes(inputs), *_free_lengths(inputs)):
         any(map(takes, forms))   # The first one that it takes counts.
@@ -59,7 +59,7 @@ def _free_images(inputs: FreeShapes) -> Iterator[list[FreeShapes]]:
         return {name: (*shape[:2], *map(resized, shape[2:])) for name, shape in inputs.items() if len(shape) == rank}
 
     def of_labels(resized: Callable[[int], Size]) -> FreeShapes:
-        return {name: (shape[0], *(resized(size) if size in sides else size for size in shape[1:]))
+        return {name: (*shape[:1], *(resized(size) if size in sides else size for size in shape[1:]))
                 for name, shape in inputs.items() if len(shape) < rank}
 
     ways = [lambda size, most=most: size * free("images", most) for most in LARGER]
@@ -83,7 +83,7 @@ def _free_lengths(inputs: FreeShapes) -> Iterator[list[FreeShapes]]:
     for changed in dict.fromkeys([lengths, *((length,) for length in lengths)]):   # a mask may have one twice
         shorter = {length: free(f"length{length}", length) for length in changed}
         longer = {length: length * free(f"length{length}", max(LARGER)) for length in changed}
-        yield [{name: (shape[0], *(others.get(size, size) for size in shape[1:])) for name, shape in inputs.items()}
+        yield [{name: (*shape[:1], *(others.get(size, size) for size in shape[1:])) for name, shape in inputs.items()}
                for others in (shorter, longer)]
 
 
@@ -110,7 +110,7 @@ def compared_inputs(model: ExportedModel, sizes: Sizes) -> Shapes:
 
 def _other_shapes(inputs: Shapes, batch: int) -> Iterator[Shapes]:
     """Shapes with another batch and other sizes, with another batch alone, and with other sizes alone."""
-    batches = {name: (batch if shape[0] != batch else batch + 1, *shape[1:]) for name, shape in inputs.items()}
+    batches = with_batch(inputs, lambda size: batch if size != batch else batch + 1)
     yield from _other_sizes(batches)
     yield batches
     yield from _other_sizes(inputs)
@@ -134,7 +134,7 @@ def _other_sizes(inputs: Shapes) -> Iterator[Shapes]:
                 yield {**inputs, **small}
     lengths = tuple(dict.fromkeys(shape[1] for shape in inputs.values() if len(shape) > 1 and shape[1] > 2))
     for changed in dict.fromkeys([lengths, *((length,) for length in lengths)]):   # a mask may have one twice
-        yield {name: (shape[0], *[(old + 1) // 2 if old in changed else old for old in shape[1:]])
+        yield {name: (*shape[:1], *[(old + 1) // 2 if old in changed else old for old in shape[1:]])
                for name, shape in inputs.items()}
 
 
@@ -143,4 +143,4 @@ def _of_small_images(shape: tuple[int, ...], images: list[int], size: int) -> tu
     sizes = [size if old in images else old for old in shape[1:]]
     if len(shape) == 3 and sizes == [*shape[1:]]:
         sizes[0] += 1
-    return (shape[0], *sizes)
+    return (*shape[:1], *sizes)

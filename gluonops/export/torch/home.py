@@ -119,4 +119,4 @@ def _compared(prefix: str, source: origin.Origin, arrays: dict[str, np.ndarray],
 
 def _floats(value: np.ndarray) -> np.ndarray:
     """Return what ``load`` of net.py reads: whole numbers are floats there."""
-    return np.ascontiguousarray(value, None if value.dtype.kind == "f" else np.float32)
+    return np.asarray(value, None if value.dtype.kind == "f" else np.float32, order="C")

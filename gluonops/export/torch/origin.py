@@ -87,7 +87,7 @@ def save(folder: pathlib.Path, model: ExportedModel, training: bool, keys: Mappi
     (folder / SYMBOL).write_text(graph.text(), encoding="utf-8")
     parts = _parts(graph, model.shapes(), arrays)
     ported = {name for key in keys.values() for name in (key, parts[key].vector if key in parts else key)}
-    rest = {name: np.ascontiguousarray(value) for name, value in arrays.items() if name not in ported}
+    rest = {name: np.asarray(value, order="C") for name, value in arrays.items() if name not in ported}
     if not rest:
         return [folder / SYMBOL]
     (folder / REST).write_bytes(serialize(rest))

@@ -183,7 +183,7 @@ def explained() -> Iterator[None]:
 
 def tensor_of(array: np.ndarray) -> torch.Tensor:
     """Return what the written net takes: whole numbers are floats, too."""
-    return torch.from_numpy(np.ascontiguousarray(array, np.float32))
+    return torch.from_numpy(np.asarray(array, np.float32, order="C"))
 
 
 def array_of(tensor: torch.Tensor) -> np.ndarray:

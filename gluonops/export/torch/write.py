@@ -247,7 +247,7 @@ def values_of(model: ExportedModel, keys: dict[str, str]) -> dict[str, np.ndarra
     fixed = _fixed_gammas(model.graph)
     values = {key: params.as_numpy(model.parameters[name]) for key, name in keys.items()}
     return {key: np.ones_like(value) if keys[key] in fixed else
-            np.ascontiguousarray(value, np.float32 if value.dtype.kind in "iu" else None)
+            np.asarray(value, np.float32 if value.dtype.kind in "iu" else None, order="C")
             for key, value in values.items()}
 
 
