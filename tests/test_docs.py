@@ -72,6 +72,22 @@ def test_examples(page, tmp_path):
                 f"{block.text}\nprints\n\n{output}\nand the page says\n\n{block.printed}")
 
 
+DRAWS = {   # what draws random numbers, and what makes them the same in every run
+    r"shuffle=True|np\.random\.(?:rand|randn|randint)\b": r"np\.random\.seed\(|set_seeds\(",
+    r"\.initialize\(|\.init_params\(": r"mx\.random\.seed\(|set_seeds\("}
+
+
+def prints_an_accuracy(page):
+    return any("accuracy" in block.printed for block in blocks(page, "python"))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if prints_an_accuracy(page)])
+def test_an_accuracy_is_the_same_in_every_run(page):
+    """MXNet and NumPy draw apart: Gluon draws parameters with the one, and its DataLoader shuffles with the other."""
+    for draw, seed in DRAWS.items():
+        assert not re.search(draw, code(page)) or re.search(seed, code(page)), f"{draw} without {seed}"
+
+
 def without_numbers(text):
     """A text without what depends on the processor: numbers, and which gradient differs most."""
     return re.sub(r"\d[\d.e-]*", "X", re.sub(r"the gradient of [\w.]+", "the gradient of Y", text))
