@@ -196,7 +196,7 @@ class Bench:
         if name in ONLY_GRADIENT:
             output = self.expected[0]
         return (differs(output, self.expected[0], TOLERANCE, "output")
-                or differs(grad, self.expected[1], TOLERANCE, "gradient"))
+                or differs(grad, self.expected[1], TOLERANCE, "gradient", declared(self.case.op).CLOSE))
 
     def _net_without(self, kind, first, last, shape):
         """The key of the net without the operator; made on first use."""

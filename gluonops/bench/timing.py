@@ -14,6 +14,7 @@ import numpy as np
 from mxnet import autograd
 
 now = time.perf_counter
+CLOSE = 1e-2
 
 
 class MXNet:
@@ -103,14 +104,17 @@ def summary(values: list[float]) -> tuple[float, float, float, int]:
     return median, low, high, len(values)
 
 
-def differs(got: np.ndarray, expected: np.ndarray, tolerance: float, what: str) -> str | None:
-    """A sentence about how ``got`` differs from ``expected``, or None if it does not."""
+def differs(got: np.ndarray, expected: np.ndarray, tolerance: float, what: str, close: float = CLOSE) -> str | None:
+    """A sentence about how ``got`` differs from ``expected``, or None if it does not.
+
+    A number may differ by ``tolerance``, a share of the number, and by ``tolerance * close``, a share of the largest.
+    """
     if got.shape != expected.shape:
         return f"{what} has shape {got.shape}; expected {expected.shape}"
     largest = max(abs(float(expected.max())), abs(float(expected.min())))
     left, right, part = got.ravel(), expected.ravel(), 2**24
     for start in range(0, left.size, part):   # isclose takes several times the memory of a part
-        close = np.isclose(left[start:start + part], right[start:start + part], tolerance, tolerance * 1e-2 * largest)
+        close = np.isclose(left[start:start + part], right[start:start + part], tolerance, tolerance * close * largest)
         if not close.all():
             first = start + int(np.argmin(close))
             where = tuple(map(int, np.unravel_index(first, got.shape)))
