@@ -16,7 +16,6 @@ SEQUENTIAL = "nn.Sequential"
 CONV_BLOCK = "ConvBlock"   # a convolution and the layers behind it
 IDENTITY = "nn.Identity"   # stands for a module that an instance of a class does not have
 PARAMETER, BUFFER = "nn.Parameter", "torch.empty"   # stand for tensors that a class holds
-IMPORTED = ("F", "Optional", "Path", "json", "math", "nn", "torch")   # names that net.py has from elsewhere
 CALL = Expression.of("{self}({0})")   # It calls a module with one input.
 # How the field calls the modules of a block.
 NAMES = {"nn.Conv": "conv", "nn.ConvTranspose": "deconv", "BatchNorm": "bn", "nn.Linear": "fc", "nn.MaxPool": "pool",

@@ -15,9 +15,10 @@ import string
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from .blocks import CALL, CONV_BLOCK, IDENTITY, IMPORTED, SEQUENTIAL, CompositeModule, Item, Module
+from .blocks import CALL, CONV_BLOCK, IDENTITY, SEQUENTIAL, CompositeModule, Item, Module
 from .converters import snippets
 from .expressions import Expression, parsed, replaced, walk
+from .statements import IMPORTED
 
 MOST_TIMES = 4   # A number in forward that is a larger multiple of an argument is so by chance.
 FEWEST = 3   # equal chains of modules that become a class; fewer are written where they are

@@ -144,7 +144,7 @@ def walk(tree: ast.AST) -> Iterator[ast.AST]:
         waiting += reversed(list(ast.iter_child_nodes(node)))
 
 
-def replaced(tree: ast.expr, others: Mapping[ast.AST, ast.expr | list[ast.expr]]) -> ast.expr:
+def replaced(tree: ast.AST, others: Mapping[ast.AST, ast.expr | list[ast.expr]]) -> ast.AST:
     """Return a copy of a tree with other nodes, or lists of them, in place of some."""
     return _Copier(others).visit(tree)
 
@@ -165,11 +165,11 @@ def shortened(tree: ast.expr) -> ast.expr:
     return _Shortener().visit(replaced(tree, {}))
 
 
-def text_of(tree: ast.expr) -> str:
+def text_of(tree: ast.AST) -> str:
     """Return the text of a tree as net.py has it: strings have double quotes."""
-    return ast.unparse(replaced(tree, {
-        node: name_of(json.dumps(node.value, ensure_ascii=False)) for node in walk(tree)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)}))
+    quoted = replaced(tree, {node: name_of(json.dumps(node.value, ensure_ascii=False)) for node in walk(tree)
+                             if isinstance(node, ast.Constant) and isinstance(node.value, str)})
+    return ast.unparse(ast.fix_missing_locations(quoted))   # It asks definitions and loops for their line.
 
 
 def spliced(program: str, others: Mapping[ast.expr, str]) -> str:

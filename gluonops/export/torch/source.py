@@ -1,14 +1,12 @@
-"""Writes the source of net.py from blocks and classes."""
+"""Makes the program net.py of blocks and classes: a class for each class, and functions behind them."""
 from __future__ import annotations
 
 import ast
 import collections
 import dataclasses
 import functools
-import io
 import itertools
 import re
-import tokenize
 from collections.abc import Iterator
 
 from .blocks import BUFFER, IDENTITY, NAMES, PARAMETER, SEQUENTIAL, CompositeModule, Item, Module
@@ -29,38 +27,43 @@ from .expressions import (
     places_in,
     replaced,
     shortened,
-    text_of,
     walk,
 )
+from .statements import (
+    IMPORTS,
+    Statement,
+    assigned,
+    bare,
+    called,
+    class_of,
+    definition_of,
+    method,
+    module_text,
+    name_bound,
+    names_read,
+    repeated,
+)
 
-WIDTH = 100
 LONGEST_NESTED = 60   # characters of an expression inside of another one, with brackets around each one in it
-LONGEST_TUPLE = 70    # characters of a tuple that may be broken inside of an element only
 SHORTEST_LOOP = 3     # equal modules that become a loop
 INPUT_NAMES = ("x", "y", "z")
-# A line of the imports -> the name that needs it; empty for a line that every net has.
-IMPORTS = {"import json": "", "import math": "math", "from pathlib import Path": "",
-           "from typing import Optional": "Optional", "": "", "import torch": "",
-           "import torch.nn.functional as F": "F", "from torch import nn": ""}
 
 
 def net_source(net: CompositeModule, classes: list[Class], inputs: list[str], docstring: str,
-               functions: list[str]) -> str:
+               functions: list[Statement]) -> str:
     """Return the text of net.py.
 
     - ``inputs``: the names of the net's inputs.
-    - ``functions``: sources that come behind the classes; some may be empty.
+    - ``functions``: statements that come behind the classes.
     """
-    body = "\n\n\n".join(_class_source(owner, inputs if net in owner.blocks else None) for owner in classes)
-    code = "\n\n\n".join([body, *filter(None, functions)])
-    texts, words = _used_snippets(code)
-    code = "\n\n\n".join([*texts, code, snippets()["load"]])
-    imports = "\n".join(line for line, word in IMPORTS.items() if not word or word in words)
-    return f'"""{docstring}"""\n\n{imports}\n\n\n{code}\n'
+    body = [*(_class_of(owner, inputs if net in owner.blocks else None) for owner in classes), *functions]
+    used, names = _used_snippets(body)
+    imports = [[line for line in group if name_bound(line) in names] for group in IMPORTS]
+    return module_text(docstring, imports, [*used, *body, snippets()["load"]])
 
 
-def groups_source(pairs: dict[str, tuple[float, float] | None]) -> str:
-    """Return the source of ``parameter_groups``. It is empty if all parameters are trained alike.
+def parameter_groups(pairs: dict[str, tuple[float, float] | None]) -> list[Statement]:
+    """Return ``parameter_groups`` and its tables. It is empty if all parameters are trained alike.
 
     ``pairs``: parameter -> what its learning rate and its weight decay are multiplied by; None if it is not trained.
     """
@@ -71,17 +74,17 @@ def groups_source(pairs: dict[str, tuple[float, float] | None]) -> str:
             special[next(front for front in fronts
                          if {pairs[other] for other in pairs if other.startswith(front)} == {pair})] = pair
     if not special:
-        return ""
-    entries = ", ".join(f'"{front}": {pair}' for front, pair in special.items() if pair)
-    frozen = ", ".join(f'"{front}"' for front, pair in special.items() if not pair)
-    lines = [f"FROZEN = [{frozen}]", f"MULTIPLIERS = {{{entries}}}"]
-    return "\n".join(_wrapped(lines, 0)) + "\n\n\n" + snippets()["parameter_groups"]
+        return []
+    frozen = [front for front, pair in special.items() if not pair]
+    multipliers = {front: pair for front, pair in special.items() if pair}
+    return [assigned("FROZEN", literal(frozen)), assigned("MULTIPLIERS", literal(multipliers)),
+            snippets()["parameter_groups"]]
 
 
-def _used_snippets(code: str) -> tuple[list[str], set[str]]:
-    """Return the sources of the snippets that a program needs, and the names that the program and they read."""
-    program = ast.parse(code)
-    words, own = names_in(program) | _words_of("load"), {node.name for node in program.body if hasattr(node, "name")}
+def _used_snippets(body: list[Statement]) -> tuple[list[str], set[str]]:
+    """Return the sources of the snippets that statements need, and the names that the statements and they read."""
+    words = names_read(body) | _words_of("load")
+    own = {getattr(definition_of(statement), "name", "") for statement in body}
     used = []
     for name, text in reversed(snippets().items()):   # a snippet uses those in front of it
         if name in words - own and name != "load":
@@ -93,25 +96,23 @@ def _used_snippets(code: str) -> tuple[list[str], set[str]]:
 @functools.cache
 def _words_of(name: str) -> set[str]:
     """Return the names that a snippet reads."""
-    return names_in(ast.parse(snippets()[name]))
+    return names_read([snippets()[name]])
 
 
-def _class_source(owner: Class, inputs: list[str] | None) -> str:
-    """Return the source of a class. ``inputs``: names for the inputs, None for the usual ones."""
+def _class_of(owner: Class, inputs: list[str] | None) -> ast.ClassDef:
+    """Return a class. ``inputs``: names for the inputs, None for the usual ones."""
     block, base = owner.template, SEQUENTIAL if owner.is_sequential else "nn.Module"
-    arguments = ["self", *(name if default is None else f"{name}={default!r}"
-                           for name, default in owner.parameters.items())]
-    constructor = _wrapped([f"def __init__({', '.join(arguments)}):"], 4)
-    lines = [f"class {owner.name}({base}):"]
+    defaults = {name: None if default is None else literal(default) for name, default in owner.parameters.items()}
     if owner.is_sequential:
-        layers = text_of(call_of("super().__init__", _children(block.children, owner.expressions)))
-        return "\n".join([*lines, *constructor, *_wrapped([layers], 8)])
-    if block.children or owner.stored:
-        stored = [f"self.{name} = {name}" for name in owner.stored]
-        lines += [*constructor, *_wrapped(["super().__init__()", *stored, *_assignments(owner)], 8), ""]
-    names = inputs or _names_of_inputs(block)
-    lines += _wrapped([f"def forward({', '.join(['self', *names])}):"], 4)
-    return "\n".join([*lines, *_wrapped(_forward(block, names), 8)])
+        methods = [method("__init__", defaults, [called("super().__init__", _children(block.children,
+                                                                                     owner.expressions))])]
+    else:
+        stored = [assigned(f"self.{name}", name_of(name)) for name in owner.stored]
+        made = [called("super().__init__"), *stored, *_assignments(owner)]
+        names = inputs or _names_of_inputs(block)
+        methods = [method("__init__", defaults, made)] if block.children or stored else []
+        methods.append(method("forward", dict.fromkeys(names), _forward(block, names)))
+    return class_of(owner.name, parsed(base), methods)
 
 
 def _names_of_inputs(block: CompositeModule) -> list[str]:
@@ -122,24 +123,24 @@ def _names_of_inputs(block: CompositeModule) -> list[str]:
     return [*block.names, *others][:len(block.inputs)]
 
 
-def _assignments(owner: Class) -> list[str]:
-    """Return the lines of a constructor that make the modules.
+def _assignments(owner: Class) -> list[ast.stmt]:
+    """Return the statements of a constructor that make the modules.
 
     A parameter that two modules share is made by the first one.
     """
-    lines, holders = [], {}
+    statements, holders = [], {}
     for module in owner.template.children:
         target = f"self.{module.attribute}"
         paths = {variable: f"{target}.{name}".rstrip(".") for name, variable in module.state.items()}
-        ties = [f"{path} = {holders[variable]}" for variable, path in paths.items() if variable in holders]
+        ties = [assigned(path, parsed(holders[variable])) for variable, path in paths.items() if variable in holders]
         holders = {**paths, **holders}
         made = constructed(module, owner.expressions)
         if module.kind == BUFFER:
-            lines.append(text_of(call_of("self.register_buffer", [literal(module.attribute), made])))
+            statements.append(called("self.register_buffer", [literal(module.attribute), made]))
         elif not ties or module.kind != PARAMETER:
-            lines.append(f"{target} = {text_of(made)}")
-        lines += ties
-    return lines
+            statements.append(assigned(target, made))
+        statements += ties
+    return statements
 
 
 def constructed(module: Module, expressions: dict[tuple[int, str], ast.expr]) -> ast.expr:
@@ -234,26 +235,26 @@ class _Statement:
         return places_in(self.tree)
 
 
-def _forward(block: CompositeModule, names: list[str]) -> list[str]:
-    """Return the lines of a ``forward``.
+def _forward(block: CompositeModule, names: list[str]) -> list[ast.stmt]:
+    """Return the statements of a ``forward``.
 
     ``names``: of the inputs.
     """
-    lines = []   # (what is assigned, its value)
+    steps = []   # (the variables that are assigned, none in the last step; the value)
     statements = _statements(block)
     taken = {*names, *(name for statement in statements for wished in statement.wishes.values() for name in wished)}
     for statement, variables in _with_names(_looped(statements, _free("i", taken)), names):
-        assigned = ", ".join(variables[target] for target in statement.targets)
-        text = _unbracketed(shortened(filled(statement.tree, {
-            variable: name_of(variables[variable]) for variable in statement.reads()})))
-        if text != assigned:   # A cast of floats, say, leaves them as they are.
-            lines.append((assigned, text))
-    if len(lines) > 1 and lines[-2][0] == lines[-1][1]:
-        lines[-2:] = [("", lines[-2][1])]
-    texts = [f"{assigned} = {text}" if assigned else f"return {text}" for assigned, text in lines]
-    groups = [(line, len(list(equal))) for line, equal in itertools.groupby(texts)]
-    return [text for line, count in groups for text in (
-        [line] * count if count < SHORTEST_LOOP else [f"for _ in range({count}):", f"    {line}"])]
+        targets = ", ".join(variables[target] for target in statement.targets)
+        value = shortened(filled(statement.tree, {variable: name_of(variables[variable])
+                                                  for variable in statement.reads()}))
+        if bare(value) != targets:   # A cast of floats, say, leaves them as they are.
+            steps.append((targets, value))
+    if len(steps) > 1 and steps[-2][0] == bare(steps[-1][1]):
+        steps[-2:] = [("", steps[-2][1])]
+    made = [assigned(targets, value) if targets else ast.Return(value) for targets, value in steps]
+    groups = [list(equal) for _, equal in itertools.groupby(made, key=ast.dump)]
+    return [statement for equal in groups for statement in (
+        equal if len(equal) < SHORTEST_LOOP else [repeated(equal[0], len(equal))])]
 
 
 def _with_names(statements: list[_Statement], names: list[str]) -> Iterator[tuple[_Statement, dict[str, str]]]:
@@ -366,43 +367,3 @@ def _may_nest(item: Item, reader: Item) -> bool:
     """
     is_result = not reader.makes and len(reader.reads) > 1
     return bool(place_of(item.expression.tree)) or not (is_result or item.calls and reader.calls)
-
-
-def _unbracketed(tree: ast.expr) -> str:
-    """Return the text of an expression that a statement has. A long tuple keeps its parentheses."""
-    text = text_of(tree)
-    return text[1:-1] if isinstance(tree, ast.Tuple) and len(text) < LONGEST_TUPLE else text
-
-
-def _wrapped(lines: list[str], indent: int) -> list[str]:
-    """Return lines with an indent. Long ones are broken at the commas of their outermost brackets."""
-    result = []
-    for line in lines:
-        begin, *commas, end = _brackets(line) if indent + len(line) > WIDTH else (None, None)
-        if begin is None:
-            result.append(" " * indent + line)
-            continue
-        whole = line[begin + 1:end]
-        parts = [line[first + 1:last].strip() for first, last in zip([begin, *commas], [*commas, end])]
-        is_group = begin == 0 or not (line[begin - 1].isalnum() or line[begin - 1] in "_])")   # no tuple of one
-        comma = "" if len(parts) == 1 and (is_group or " for " in whole and not whole.startswith("*")) else ","
-        fits = "(" not in whole and indent + 4 + len(whole) < WIDTH
-        inside = [whole] if fits else [part + comma for part in parts if part]
-        result += [" " * indent + line[:begin + 1], *_wrapped(inside, indent + 4), " " * indent + line[end:]]
-    return result
-
-
-def _brackets(line: str) -> list[int | None]:
-    """Return the positions of the longest outermost pair of brackets, and between them those of the commas in it."""
-    depth, pairs = 0, [[None, None]]
-    for token in tokenize.generate_tokens(io.StringIO(line).readline):
-        mark, position = token.string, token.start[1]
-        if token.type != tokenize.OP:
-            continue
-        depth -= mark in ")]}"
-        if mark in "([{" and depth == 0:
-            pairs.append([position])
-        elif mark in ")]}" and depth == 0 or mark == "," and depth == 1:
-            pairs[-1].append(position)
-        depth += mark in "([{"
-    return max(pairs[1:], key=lambda pair: pair[-1] - pair[0], default=pairs[0])

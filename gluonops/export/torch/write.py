@@ -32,16 +32,16 @@ from ..sizes import DataShape, Shapes, Sizes, known_shapes
 from ..training_parts import example_shape
 from ..warning import ExportWarning
 from . import fixed, loss_functions, origin  # noqa: F401  (each but origin fills the table)
-from .blocks import IMPORTED
 from .build import Builder
 from .classes import classes_of
 from .converters import WHERE, TorchCall, refusal, snippets
 from .free_axes import compared_inputs, free_axes
-from .image_functions import images_source
+from .image_functions import image_functions
 from .prepare import join, prepared, with_constants
 from .repeats import group_repeats
 from .scopes import Recorder, tree_of
-from .source import groups_source, net_source
+from .source import net_source, parameter_groups
+from .statements import IMPORTED
 
 if importing.is_imported() or TYPE_CHECKING:
     import mxnet as mx
@@ -167,10 +167,10 @@ class Converted:
         block = Builder(drawn.graph, forms, parameters, frozen - of_layers, list(self.model.inputs)).net(tree)
         classes = classes_of(block)
         self.keys = dict(block.variables())
-        groups = groups_source({key: self.multipliers.get(name) for key, name in self.keys.items()
-                                if name in self.multipliers or name in frozen & of_layers})
+        groups = parameter_groups({key: self.multipliers.get(name) for key, name in self.keys.items()
+                                   if name in self.multipliers or name in frozen & of_layers})
         inputs = _arguments(self.model.inputs) if len(self.model.inputs) > 1 else ["x"]
-        functions = [groups, "" if self.training else images_source(self.model)]
+        functions = [*groups, *([] if self.training else image_functions(self.model))]
         self.source = net_source(block, classes, inputs, _docstring(self.net, self.model), functions)
 
     def save(self, folder: pathlib.Path) -> list[pathlib.Path]:

@@ -3,7 +3,7 @@ import ast
 
 import pytest
 from gluonops.export.torch.expressions import Expression, filled, outline, parsed, shortened, spliced, text_of
-from gluonops.export.torch.source import WIDTH, _wrapped
+from gluonops.export.torch.statements import WIDTH, broken
 
 
 @pytest.mark.parametrize("text, values, result", [
@@ -65,6 +65,6 @@ def test_parts_of_a_program_are_replaced_and_its_comments_stay():
 def test_a_string_is_not_broken_at_its_commas():
     line = text_of(parsed(f"torch.einsum('{'abc, ' * 10}(->d', {', '.join('x' * 9 + str(i) for i in range(6))})"))
     assert len(line) > WIDTH
-    wrapped = _wrapped([line], 0)
+    wrapped = broken(line, 0)
     assert wrapped[1].startswith('    "abc, abc')
     assert ast.dump(ast.parse("\n".join(wrapped))) == ast.dump(ast.parse(line))

@@ -649,13 +649,13 @@ def test_training_that_differs_is_found(fault, what, tmp_path, monkeypatch):
     net = sequence(nn.Conv2D(4, 3), nn.BatchNorm(scale=False), nn.Dense(2))
     net[0].bias.lr_mult, net[0].bias.wd_mult = 2.0, 0.5
     net[0].weight.grad_req = "null" if fault == "frozen" else "write"
-    groups_source = write.groups_source
+    parameter_groups = write.parameter_groups
     if fault in ("decay", "rate"):
         wrong = (2.0, 1.0) if fault == "decay" else (1.0, 0.5)
-        monkeypatch.setattr(write, "groups_source", lambda pairs: groups_source(
+        monkeypatch.setattr(write, "parameter_groups", lambda pairs: parameter_groups(
             {key: pair if pair in (None, (1, 1)) else wrong for key, pair in pairs.items()}))
     elif fault == "frozen":
-        monkeypatch.setattr(write, "groups_source", lambda pairs: groups_source(
+        monkeypatch.setattr(write, "parameter_groups", lambda pairs: parameter_groups(
             {key: pair or (1, 1) for key, pair in pairs.items()}))
     elif fault == "momentum":
         monkeypatch.setattr(steps, "MOMENTUM", 0.8999)
