@@ -18,6 +18,7 @@ from .graph import Entry, Graph, Node, is_ours, our_name
 from .jumps import halves
 from .model import ExportedModel
 from .operators import having, traits_of
+from .operators.attributes import attributes_of
 from .operators.registry import READINGS, Reading
 from .parameters import is_layer
 from .sizes import Shapes, known_shapes
@@ -246,24 +247,20 @@ def _beginning(model: ExportedModel, name: str) -> tuple[float, float] | None:
 
 def _affine(model: ExportedModel, node: Node, before: Node) -> tuple[float, float] | None:
     """(factor, term) of a node that computes ``factor * x + term`` of the node before it; None for other nodes."""
-    operation = next((word for word in ("plus", "add", "minus", "sub", "mul", "div")
-                      if node.op.startswith((f"_{word}_scalar", f"broadcast_{word}"))), None)
     if traits_of(node).uses_statistics:
         mean, variance = (model.parameters.get(node.source(position).name) for position in (3, 4))
         if mean is None or variance is None:
             return None
         width = math.sqrt(max(_middle(variance), 1e-12))
         return 1 / width, -_middle(mean) / width
-    if operation is None or node.source() is not before:
+    affine = traits_of(node).affine
+    if affine is None or node.source() is not before:
         return None
-    if node.op.endswith("_scalar"):
-        value = float(node.attrs.get("scalar", 1))
-    elif node.source(1).is_variable and node.source(1).name in model.parameters:
-        value = _middle(model.parameters[node.source(1).name])
-    else:
-        return None
-    return {"plus": (1, value), "add": (1, value), "minus": (1, -value), "sub": (1, -value), "mul": (value, 0),
-            "div": (1 / value if value else 0, 0)}[operation]
+    if len(node.inputs) == 1:
+        return affine(attributes_of(node)["scalar"])
+    other = node.source(1)
+    is_parameter = other.is_variable and other.name in model.parameters
+    return affine(_middle(model.parameters[other.name])) if is_parameter else None
 
 
 def _middle(array: mx.nd.NDArray | np.ndarray) -> float:

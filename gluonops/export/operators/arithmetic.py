@@ -152,6 +152,11 @@ for _operation in OF_TWO:
     _same, _broadcast, _behind_it, *_in_front_of_it = names_of(_operation)
     traits(_same, _broadcast, _behind_it, *_in_front_of_it, is_elementwise=True, jumps=_operation in JUMPING)
     traits(_behind_it, of_arrays=_broadcast)
+for _operation, _affine in (("add", lambda number: (1, number)), ("sub", lambda number: (1, -number)),
+                            ("mul", lambda number: (number, 0)),
+                            ("div", lambda number: (1 / number if number else 0, 0))):
+    _same, _broadcast, _behind_it, *_ = names_of(_operation)
+    traits(_broadcast, _behind_it, affine=_affine)
 traits("elemwise_add", "broadcast_add", acts_as="sum")
 traits("elemwise_mul", "broadcast_mul", acts_as="product")
 traits("elemwise_add", fuses_behind_convolution=True, keeps_batch=True)

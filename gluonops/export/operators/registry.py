@@ -55,6 +55,8 @@ class Traits:
     - ``is_identity``: at inference it returns its first input, perhaps without a gradient.
     - ``is_elementwise``: an element of its output is computed from the elements at the same place.
     - ``of_arrays``: the operator that computes with a second array what this one computes with a scalar behind it.
+    - ``affine``: it computes ``factor * x + term`` of its first input; a function of its second operand, a number, that
+      returns factor and term.
     - ``adds_up``: it adds numbers up along axes, and perhaps divides by their count.
     - ``jumps``: its results jump at some numbers, such as whole ones, halves or equal ones.
     - ``ranks``: it compares numbers of its first input with one another, and returns places.
@@ -108,6 +110,7 @@ class Traits:
     is_identity: bool = False
     is_elementwise: bool = False
     of_arrays: str = ""
+    affine: Callable[[float], tuple[float, float]] | None = None
     adds_up: bool = False
     jumps: bool = False
     ranks: bool = False
