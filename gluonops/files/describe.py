@@ -4,7 +4,6 @@ from __future__ import annotations
 import collections
 import math
 import os
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,9 +15,11 @@ from ..export.graph import FLOATS_NEEDED, OF_8_BITS, Graph, Node, version, versi
 from ..export.metadata import read_metadata
 from ..export.operators import traits_of
 from ..export.operators.admission import unloadable, with_todays_names
+from ..export.operators.attributes import attributes_of
 from ..export.operators.eight_bits import is_of_8_bits
 from ..export.parameters import listed, of_layers, renamed_states, without_tags
 from ..export.training_parts import detach_labels, labels, training_only
+from ..export.values import NodeValues
 from ..io import params, recordio
 from .read import ARRAYS, RECORDS, Net, kind_of, net_of
 
@@ -193,12 +194,10 @@ def _misfits(layer: Node, values: dict[str, np.ndarray]) -> Iterator[str]:
     rows = traits_of(layer).weight_rows
     if not rows or len(layer.inputs) < 2 or layer.source(1).name not in values:
         return
-    name = layer.source(1).name
+    name, attributes = layer.source(1).name, attributes_of(layer)
     shape = values[name].shape
-    size = layer.attrs.get(rows, "")
-    if not shape or str(shape[0]) != size:
-        yield f"{name} has the shape {shape}, and {layer.name} has {rows} {size}"
-    elif traits_of(layer).acts_as == "convolution" and not layer.attrs.get("layout", "").endswith("C"):
-        kernel = layer.attrs.get("kernel", "")
-        if [str(size) for size in shape[2:]] != re.findall(r"\d+", kernel):   # Python 2 wrote (3L, 3L)
-            yield f"{name} has the shape {shape}, and {layer.name} has the kernel {kernel}"
+    if shape[:1] != (attributes[rows],):
+        yield f"{name} has the shape {shape}, and {layer.name} has {rows} {attributes[rows]}"
+    elif traits_of(layer).acts_as == "convolution" and not NodeValues(layer, []).has_channels_last:
+        if shape[2:] != attributes["kernel"]:
+            yield f"{name} has the shape {shape}, and {layer.name} has the kernel {attributes['kernel']}"
