@@ -24,7 +24,7 @@ from .jumps import has_jumps
 from .model import ExportedModel
 from .onnx.builder import opset_of
 from .onnx.write import serialized
-from .operators.attributes import attributes_of
+from .operators.node_attributes import attributes_of
 from .quantization.quantizable import steady
 from .rows import groups_of_rows, in_the_order_of
 from .sides import AtJumps, InMXNet, InOnnxruntime, Obstacle
@@ -251,8 +251,8 @@ def in_range(model: ExportedModel, shapes: Shapes, drawing: np.random.RandomStat
     draw = drawn(model, shapes, drawing, **options)
     if draw.out_of_range is not None:
         node = draw.out_of_range
-        raise Obstacle(f"no inputs were found for which the node {node.name!r} ({node.op}) reads indices, lengths or "
-                       "boxes in range")
+        raise Obstacle(f"no inputs could be drawn for which the node {node.name!r} ({node.op}) reads indices, lengths "
+                       "or boxes in range")
     return draw.values
 
 

@@ -14,8 +14,8 @@ import numpy as np
 from .graph import VARIABLE, Entry, Graph, Node, is_mark
 from .metadata import read_metadata
 from .operators import schema
-from .operators.attributes import attributes_of
 from .operators.eight_bits import CHANGES, FUSED, NAMES, is_of_8_bits
+from .operators.node_attributes import attributes_of
 
 SUFFIX = "_quantize"   # of the names of rounded parameters, and between the names of their ranges
 STEPS = {"int8": 127, "uint8": 255, "int32": 2 ** 31 - 1}   # from 0 to the end of the range
@@ -106,11 +106,11 @@ class _Rewriting:
 
     def _inputs(self, node: Node, op: str) -> list[Entry]:
         """What the float operator reads: the inputs in front of the ranges."""
-        known = schema.find(op)
-        if known.variadic:
+        operator = schema.find(op)
+        if operator.variadic:
             count = attributes_of(node)["num_args"]
         else:
-            count = len(known.inputs) - ("no_bias" in known.attributes and attributes_of(node)["no_bias"])
+            count = len(operator.inputs) - ("no_bias" in operator.attributes and attributes_of(node)["no_bias"])
         if count > len(node.inputs):
             raise _Unknown
         return [self._input(node, position) for position in range(count)]

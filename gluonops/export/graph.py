@@ -30,6 +30,8 @@ INPUT_TYPE = "__gluonops_input_type__"   # the type of an input that differs fro
 CALL = "__call__"   # marks a node with the number of the call of a block that has made it
 FIXED_AXES = "__gluonops_fixed_axes__"   # marks a node that refuses other sizes of these axes of an input
 SHOWN = 400   # characters of a reason in an error
+# How MXNet before 0.9 spelled __lr_mult__ and its like, also behind the name of an input.
+OLD_MARK = re.compile("(?:(.+)_)?(ctx_group|lr_mult|wd_mult|force_mirroring|mirror_stage)")
 INSERTED = "__gluonops_inserted__"   # marks the nodes that the emitter inserts around an operator
 
 
@@ -84,7 +86,7 @@ class Node:
         """Whether an attribute that MXNet's registry does not describe is there and true.
 
         These are our own marks, and the attributes of oneDNN's layers with graphs inside. All others have types and
-        defaults: see :func:`gluonops.export.operators.attributes.attributes_of`.
+        defaults: see :func:`gluonops.export.operators.node_attributes.attributes_of`.
         """
         return self.attrs.get(name, "").lower() in ("true", "1")
 
@@ -102,8 +104,8 @@ Entry = tuple[Node, int]   # an output of a node, by its number
 
 
 def is_mark(name: str) -> bool:
-    """Whether an attribute of this name is no operator's."""
-    return name.startswith("__") and name.endswith("__")
+    """Whether an attribute of this name is no operator's: ``__lr_mult__``, or what files before MXNet 0.9 called so."""
+    return (name.startswith("__") and name.endswith("__")) or OLD_MARK.fullmatch(name) is not None
 
 
 class Graph:
@@ -311,11 +313,11 @@ def _entry(nodes: list[Node], entry: list[int]) -> Entry:
 
 def version(graph: Graph) -> int:
     """The number of the MXNet that wrote a graph."""
-    entry = graph.attrs.get("mxnet_version", ["int", OLDEST])
-    if not isinstance(entry, list) or len(entry) != 2 or entry[0] != "int" or type(entry[1]) is not int:
-        raise OpError("export", f"mxnet_version is {quoted(entry)}; expected one such as ['int', 10901]",
+    stored = graph.attrs.get("mxnet_version", ["int", OLDEST])
+    if not isinstance(stored, list) or len(stored) != 2 or stored[0] != "int" or type(stored[1]) is not int:
+        raise OpError("export", f"mxnet_version is {quoted(stored)}; expected one such as ['int', 10901]",
                       "Export the net again")
-    return entry[1]
+    return stored[1]
 
 
 def version_text(number: int) -> str:

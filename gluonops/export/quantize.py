@@ -158,19 +158,19 @@ def quantize(net: mx.gluon.Block | str | os.PathLike, prefix: str | os.PathLike 
     """
     _check_options(prefix, onnx, method, percentile, opset, storage, layer_limit=layer_limit, limit=limit)
     if inputs is None:
-        given, held = split(as_arrays("calibration", calibration), held_out)
-        model = _float_model(net, epoch, outputs, data_shape=_shapes_of(given[0]))
+        batches, held = split(as_arrays("calibration", calibration), held_out)
+        model = _float_model(net, epoch, outputs, data_shape=_shapes_of(batches[0]))
     else:
         model = _float_model(net, epoch, outputs, inputs=inputs)
         size = model.fixed_batch()
-        given, held = split(as_arrays("calibration", calibration, size), held_out, size)
-    given, held = named(given, model), named(held, model)
-    measured, tried = steady(model), given[:SENSITIVITY_BATCHES]
+        batches, held = split(as_arrays("calibration", calibration, size), held_out, size)
+    batches, held = named(batches, model), named(held, model)
+    measured, tried = steady(model), batches[:SENSITIVITY_BATCHES]
     expected = run(measured, held)
     check_outputs(expected, limit)
 
     able = [layer.name for layer in layers_of(model) if reason_for_float(model, layer) is None]
-    statistics = Statistics.of(model, given)
+    statistics = Statistics.of(model, batches)
     method, ranges = _calibrate(statistics, measured, able, tried, method, percentile, vnni_only)
     errors = errors_of_layers(measured, ranges, able, tried, statistics.means, vnni_only)
     layers = _choose(model, errors, set(keep), layer_limit)
@@ -229,7 +229,7 @@ def _write(net: Net, path: str, storage: str) -> tuple[str, ...]:
 
 def _check_options(prefix, onnx, method, percentile, opset, storage, **limits):
     if prefix is None and onnx is None:
-        raise OpError(WHERE, "prefix and onnx are None; expected a file to write", "Pass one of them, or both")
+        raise OpError(WHERE, "prefix and onnx are both None; expected a file to write", "Pass one of them, or both")
     check_method("naive" if method is None else method, percentile)
     if storage not in STORAGE:
         raise OpError(WHERE, f"storage is {storage!r}; expected {' or '.join(STORAGE)}", "Choose one of them")
@@ -286,7 +286,7 @@ def _choose(model, errors, keep, layer_limit):
     unknown = keep.difference(layer.name for layer in layers)
     if unknown:
         raise OpError(WHERE, f"keep names {sorted(unknown)[0]!r}, which is not a layer of the net; it has "
-                      f"{', '.join(layer.name for layer in layers)}", "Use these names")
+                      f"{', '.join(layer.name for layer in layers)}", "Pass some of these names")
     rows = []
     for layer in layers:
         error = errors.get(layer.name)

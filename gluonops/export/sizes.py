@@ -18,7 +18,7 @@ from ..runtime import importing
 from . import rules
 from .graph import Entry, Graph, Node
 from .operators import traits_of
-from .operators.attributes import attributes_of
+from .operators.node_attributes import attributes_of
 from .symbolic import Size, Undecided, free, written
 from .values import NodeValues
 
@@ -59,7 +59,7 @@ def mismatch_reason(graph: Graph, shapes: dict) -> str | None:
         return str(misfit)
     for (node, _), shape in inferred.items():   # MXNet silently overwrites shapes of a batch norm's parameters
         if node.is_variable and node.name in shapes and not _agree(tuple(shape), shapes[node.name]):
-            return f"{node.name} is {shapes[node.name]}; expected {tuple(shape)}"
+            return f"{node.name} has the shape {shapes[node.name]}; expected {tuple(shape)}"
     return None
 
 
@@ -106,13 +106,13 @@ class Sizes:
 
     def __init__(self, graph: Graph, shapes: Shapes, values: Arrays, dtype: str, dynamic_batch: bool,
                  where: str = "export.onnx"):
-        known = {name: value.shape for name, value in values.items()}
+        of_parameters = {name: value.shape for name, value in values.items()}
         types = {name: value.dtype for name, value in values.items()}
         types.update(dict.fromkeys(shapes, np.dtype(dtype)))
         try:
-            self.shape = _infer_shapes(graph, {**known, **shapes})
+            self.shape = _infer_shapes(graph, {**of_parameters, **shapes})
             if dynamic_batch:
-                self.shape = _with_free_batch(graph, known, shapes, self.shape)
+                self.shape = _with_free_batch(graph, of_parameters, shapes, self.shape)
             self.dtype = _infer_types(graph, types, self.shape)
         except rules.Misfit as misfit:
             raise refused(where, shapes, misfit) from misfit
@@ -157,7 +157,7 @@ def _complete(graph: Graph, inferred: dict[Entry, tuple[Size, ...]]) -> dict[Ent
     for node, index in _entries(graph):
         if (node, index) not in inferred:
             what = f"output {index} of {node.name!r}" if index else repr(node.name)
-            raise rules.Misfit(f"that of {what} does not follow")
+            raise rules.Misfit(f"the shape of {what} does not follow from it")
     _check_what_mxnet_does_not(graph, inferred)
     return inferred
 
@@ -167,30 +167,30 @@ def _check_what_mxnet_does_not(graph: Graph, inferred: dict[Entry, tuple[Size, .
     for node in graph.nodes():
         shape, first = inferred[node, 0], inferred.get(node.inputs[0], ()) if node.inputs else ()
         if traits_of(node).acts_as == "reshape" and math.prod(shape) != math.prod(first):
-            raise rules.Misfit(f"{node.name!r} makes {shape} of {first}")
+            raise rules.Misfit(f"{node.name!r} makes an array of shape {shape} from one of shape {first}")
         sections = attributes_of(node)["sections"] if traits_of(node).acts_as == "split" else 0
         if sections and math.prod(shape) * sections != math.prod(first):
             raise rules.Misfit(f"{node.name!r} splits {first} into {sections} parts of different sizes")
         if node.op == "stack" and any(inferred[entry] != first for entry in node.inputs):
-            raise rules.Misfit(f"{node.name!r} stacks other shapes than {first}")
+            raise rules.Misfit(f"{node.name!r} stacks arrays of other shapes than {first}")
         if node.op == "where" and first not in (shape, shape[:1]):
-            raise rules.Misfit(f"{node.name!r} makes {shape} where a condition of {first} holds")
+            raise rules.Misfit(f"{node.name!r} chooses from arrays of shape {shape} with a condition of shape {first}")
 
 
 def _inferred(graph: Graph, shapes: dict) -> dict[Entry, tuple[int, ...]]:
     """The shapes that follow: by the rules if all do, else by MXNet. A Misfit is raised if they do not fit."""
     inferred = {}
     try:
-        inferred = _known(graph, rules.infer_shapes(graph, shapes))
+        inferred = _whole_shapes(graph, rules.infer_shapes(graph, shapes))
     except rules.Misfit:
         if not importing.is_imported():
             raise
     if importing.is_imported() and not inferred.keys() >= set(_entries(graph)):
-        inferred = _known(graph, by_mxnet("infer_shape_partial", graph, shapes))
+        inferred = _whole_shapes(graph, by_mxnet("infer_shape_partial", graph, shapes))
     return inferred
 
 
-def _known(graph: Graph, shapes: dict) -> dict[Entry, tuple[int, ...]]:
+def _whole_shapes(graph: Graph, shapes: dict) -> dict[Entry, tuple[int, ...]]:
     """The shapes that are known. With NumPy's shapes MXNet writes None and -1 for what is not, else () and 0."""
     if graph.is_numpy:
         return {entry: tuple(shape) for entry, shape in shapes.items() if shape is not None and -1 not in shape}
@@ -242,7 +242,7 @@ def free_shapes(graph: Graph, of_parameters: Shapes, inputs: dict[str, tuple[Siz
     ``fixed``: the shapes if no size is free. A Misfit is raised if the graph does not take all values of free sizes.
     """
     try:
-        shapes = _complete(graph, _known(graph, rules.infer_shapes(graph, {**of_parameters, **inputs}, fixed)))
+        shapes = _complete(graph, _whole_shapes(graph, rules.infer_shapes(graph, {**of_parameters, **inputs}, fixed)))
     except Undecided as error:
         raise rules.Misfit(str(error)) from error
     return {entry: written(shapes[entry]) for entry in _entries(graph)}
@@ -318,7 +318,7 @@ class SizedNode(NodeValues):
         limits = np.iinfo(dtype)
         is_held = math.isfinite(number) and limits.min <= int(number) <= limits.max
         if not is_held:
-            raise self.refuse(f"has the scalar {number:g}, which {dtype} does not hold")
+            raise self.refuse(f"has the scalar {number:g}, which does not fit into {dtype}")
         return int(number)
 
     def scales(self) -> list[int]:

@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from ..contract.errors import OpError
 from ..export.cut import cut, places, remaining
 from ..export.floats import to_floats
 from ..export.graph import FLOATS_NEEDED, OF_8_BITS, Graph, Node, version, version_text
 from ..export.metadata import read_metadata
 from ..export.operators import traits_of
 from ..export.operators.admission import unloadable, with_todays_names
-from ..export.operators.attributes import attributes_of
 from ..export.operators.eight_bits import is_of_8_bits
+from ..export.operators.node_attributes import attributes_of
 from ..export.parameters import listed, of_layers, renamed_states, without_tags
 from ..export.training_parts import detach_labels, labels, training_only
 from ..export.values import NodeValues
@@ -96,10 +97,10 @@ def _outlook(net: Net, names: set[str]) -> dict[str, list[str]]:
 
 
 def _arrays(path: str | os.PathLike) -> dict[str, Any]:
-    entries = params.entries(WHERE, path)
-    return {"values": sum(math.prod(entry.shape) for entry in entries),
-            "arrays": [{"name": str(number) if entry.name is None else entry.name, "shape": list(entry.shape),
-                        "type": entry.dtype.name} for number, entry in enumerate(entries)]}
+    arrays = params.stored_arrays(WHERE, path)
+    return {"values": sum(math.prod(array.shape) for array in arrays),
+            "arrays": [{"name": str(number) if array.name is None else array.name, "shape": list(array.shape),
+                        "type": array.dtype.name} for number, array in enumerate(arrays)]}
 
 
 def _records(path: str | os.PathLike) -> dict[str, Any]:
@@ -186,7 +187,10 @@ def _mismatches(graph: Graph, values: dict[str, np.ndarray]) -> Iterator[str]:
     if surplus:
         yield f"no node reads {listed(surplus)}"
     for node in graph.nodes():
-        yield from _misfits(node, values)
+        try:
+            yield from _misfits(node, values)
+        except OpError as error:
+            yield error.what
 
 
 def _misfits(layer: Node, values: dict[str, np.ndarray]) -> Iterator[str]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Union
 
 import numpy as np
 
-from ..contract.errors import OpError
+from ..contract.errors import OpError, plural
 from .files import check_downloaded, check_name, opened
 
 if TYPE_CHECKING:
@@ -94,10 +94,10 @@ class _Reader:
     def _check(self, size):
         left = self.length - self.offset
         if size > left:
-            raise _Damaged(f"byte {self.offset}: {size} more bytes are announced; the file has {left}")
+            raise _Damaged(f"byte {self.offset}: {size} more bytes are expected here, and the file has only {left}")
 
 
-def entries(where: str, path: str | os.PathLike, remedy: str = "Save the arrays again") -> list[StoredArray]:
+def stored_arrays(where: str, path: str | os.PathLike, remedy: str = "Save the arrays again") -> list[StoredArray]:
     """Return what arrays a file has. Their values are not read.
 
     ``remedy`` is what an error tells the user to do. Raise an OpError if the file cannot be read, is damaged, or has a
@@ -106,42 +106,42 @@ def entries(where: str, path: str | os.PathLike, remedy: str = "Save the arrays 
     check_name(where, path)
     try:
         with opened(where, path, remedy) as file:
-            stored = _entries(_Reader(file))
+            stored = _stored_arrays(_Reader(file))
     except _Damaged as error:
         check_downloaded(where, path)
         raise OpError(where, f"{path} is not a file of arrays, or it is damaged: {error}", remedy) from error
-    sparse = [f"{number if entry.name is None else entry.name} ({STORAGES[entry.storage][0]})"
-              for number, entry in enumerate(stored) if entry.storage != DENSE]
+    sparse = [f"{number if array.name is None else array.name} ({STORAGES[array.storage][0]})"
+              for number, array in enumerate(stored) if array.storage != DENSE]
     if sparse:
         raise OpError(where, f"{path} has the sparse arrays {', '.join(sparse)}; expected dense ones",
-                      "Save NDArray.tostype('default') of each")
+                      "Convert each with .tostype('default'), and save the arrays again")
     return stored
 
 
 def read(where: str, path: str | os.PathLike, remedy: str = "Save the arrays again") -> dict[str, np.ndarray]:
     """Return the arrays of a file by name.
 
-    The arrays of a file without names are called ``0``, ``1`` and so on. The errors are those of :func:`entries`.
+    The arrays of a file without names are called ``0``, ``1`` and so on. The errors are those of :func:`stored_arrays`.
     """
-    stored = entries(where, path, remedy)
+    stored = stored_arrays(where, path, remedy)
     arrays = {}
     with open(path, "rb") as file:
-        for number, entry in enumerate(stored):
-            file.seek(entry.offset)
-            values = np.fromfile(file, entry.dtype, math.prod(entry.shape))
-            arrays[str(number) if entry.name is None else entry.name] = values.reshape(entry.shape)
+        for number, array in enumerate(stored):
+            file.seek(array.offset)
+            values = np.fromfile(file, array.dtype, math.prod(array.shape))
+            arrays[str(number) if array.name is None else array.name] = values.reshape(array.shape)
     return arrays
 
 
 def load_arrays(where: str, path: str | os.PathLike, remedy: str = "Save the arrays again") -> dict[str, mx.nd.NDArray]:
     """Return the arrays of a file as NDArrays on the CPU.
 
-    Raise the errors of :func:`entries`, and an OpError if an array has no name, or has a type or a shape that MXNet
-    does not take.
+    Raise the errors of :func:`stored_arrays`, and an OpError if an array has no name, or has a type or a shape that
+    MXNet does not take.
     """
-    names = [entry.name for entry in entries(where, path, remedy)]
+    names = [array.name for array in stored_arrays(where, path, remedy)]
     if None in names:
-        raise OpError(where, f"{path} is not a file of named arrays: they have no names", remedy)
+        raise OpError(where, f"{path} is not a file of named arrays, because its arrays have no names", remedy)
     values = read(where, path, remedy)
     return {name: _in_mxnet(where, path, name, values.pop(name)) for name in names}   # so there is one copy at a time
 
@@ -151,7 +151,7 @@ def _in_mxnet(where: str, path: str | os.PathLike, name: str, values: np.ndarray
 
     if values.dtype.type not in mx.ndarray.ndarray._DTYPE_NP_TO_MX:
         raise OpError(where, f"{path}: {name} has the type {values.dtype}, which MXNet does not compute with",
-                      "Convert it first")
+                      "Convert it to float32 with NumPy first")
     if 0 in (values.ndim, values.size) and not mx.util.is_np_shape():
         raise OpError(where, f"{path}: {name} has the shape {values.shape}, which MXNet takes with NumPy's shapes only",
                       "Read it within mxnet.util.np_shape()")
@@ -200,12 +200,12 @@ def check_written(path: str) -> None:
     """Raise an OSError if a file that MXNet has written is incomplete: MXNet ignores an error in the last block."""
     with open(path, "rb") as file:
         try:
-            _entries(_Reader(file))
+            _stored_arrays(_Reader(file))
         except _Damaged as error:
             raise OSError(f"the file is incomplete ({error})") from error
 
 
-def _entries(reader: _Reader) -> list[StoredArray]:
+def _stored_arrays(reader: _Reader) -> list[StoredArray]:
     if reader.length < 24 or reader.number("Q") != LIST_MARK:
         raise _Damaged(f"byte 0: the mark {LIST_MARK:#x} is missing")
     reader.skip(8)   # reserved
@@ -214,11 +214,11 @@ def _entries(reader: _Reader) -> list[StoredArray]:
     arrays = [_array(reader, index) for index in range(count)]
     names = _names(reader)
     if names and len(names) != count:
-        raise _Damaged(f"it has {count} arrays and {len(names)} names")
+        raise _Damaged(f"it has {plural(count, 'array')} and {plural(len(names), 'name')}")
     if len(set(names)) < len(names):
         raise _Damaged("two arrays have the same name")
     if reader.offset != reader.length:
-        raise _Damaged(f"byte {reader.offset}: the arrays end here; the file has {reader.length} bytes")
+        raise _Damaged(f"byte {reader.offset}: the arrays end here, and the file has {reader.length} bytes")
     return [array._replace(name=name) for array, name in zip(arrays, names or [None] * count)]
 
 
@@ -248,7 +248,8 @@ def _array(reader: _Reader, index: int) -> StoredArray:
 def _dtype(reader: _Reader, start: int, index: int, device: int) -> np.dtype:
     number = reader.number("i")
     if device not in DEVICES or not 0 <= number < len(TYPES):
-        raise _Damaged(f"byte {start}: array {index} has a device of kind {device} and a type of number {number}")
+        raise _Damaged(f"byte {start}: array {index} has the device type {device} and the dtype number {number}, which "
+                       "MXNet does not have")
     return TYPES[number].newbyteorder("<")
 
 
@@ -257,7 +258,7 @@ def _shape(reader: _Reader, start: int, index: int, least: int, ndim: int | None
     """Read a shape. Its number of dimensions stands in front of it, unless ``ndim`` says it."""
     ndim = reader.number("i") if ndim is None else ndim
     if not least <= ndim <= MAX_NDIM:
-        raise _Damaged(f"byte {start}: an array has {ndim} dimensions; expected {least} to {MAX_NDIM}")
+        raise _Damaged(f"byte {start}: an array has {plural(ndim, 'dimension')}; expected {least} to {MAX_NDIM}")
     shape = reader.numbers(format, ndim)
     if not all(size >= 0 for size in shape):
         raise _Damaged(f"byte {start}: array {index} has the shape {shape}")

@@ -83,9 +83,11 @@ def test_refused(detector, means, export, picture, tmp_path, capsys, monkeypatch
             (["detect", "a.png", "net"],
              "a.png is neither an exported net (there is no a.png-symbol.json, and it is no .onnx file) nor a Darknet "
              ".cfg. Write gluonops detect PREFIX IMAGE ..., or gluonops detect CFG WEIGHTS IMAGE ..."),
-            (["detect", "net.onnx", "a.png"], "net.onnx is a classifier. Run: gluonops classify net.onnx"),
+            (["detect", "net.onnx", "a.png"],
+             "net.onnx is a classifier, for which there is another command. Run: gluonops classify"),
             (["classify", "net", "a.png"], "net is a detector. Run: gluonops detect net"),
-            (["detect", "net", "a.png", "--nms", "0.3"], "nms is given for the exported net net, where it is fixed"),
+            (["detect", "net", "a.png", "--nms", "0.3"],
+             "nms was passed for the exported net net, in which it is fixed"),
             (["detect", "net", "a.png", "missing.png", "-o", "new"], "missing.png cannot be read"),
             (["detect", "net", "a.png", "b.png", "-o", "new.png"], "-o new.png is one picture, and there are 2 images"),
             (["detect", "net", "a.png", "-o", "new"], "cannot write new: no extension is not an image format"),

@@ -317,7 +317,7 @@ def test_a_loop():
 
 @pytest.mark.parametrize("table", ["onnx", "torch"])
 def test_every_operator_that_has_a_converter_has_a_rule(table):
-    from gluonops.export.operators.registry import ONNX, TORCH
+    from gluonops.export.operators.rule_registry import ONNX, TORCH
     others = {name for name in native_names() if not name.startswith("gluonops_")}   # contracts have the rules of ours
     assert others & {"onnx": ONNX, "torch": TORCH}[table].keys() - rules.RULES.keys() <= {"_NoGradient"}   # has no data
 
@@ -365,7 +365,7 @@ def test_types_that_mxnet_does_not_mix(op):
     attrs = {"Concat": {"num_args": 2}, "FullyConnected": {"num_hidden": 3, "no_bias": True}}.get(op, {})
     types = {"input0": np.dtype("float32"), "input1": np.dtype("float16")}
     graph = graph_of(op, [None] * 2, attrs)
-    with pytest.raises(rules.Misfit, match=r"reads float16 behind float32; expected float32"):
+    with pytest.raises(rules.Misfit, match=r"reads float16 beside data of float32; expected float32"):
         rules.infer_types(graph, types)
     with pytest.raises(rules.Misfit):
         sizes.by_mxnet("infer_type_partial", graph, types)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ...contract import registry
 from ...contract.attributes import Attr, Int, IntOrTuple, Kind
-from ...contract.errors import OpError, naming, quoted, shortened
+from ...contract.errors import OpError, naming, plural, quoted, shortened
 from ...runtime import importing
 from .. import rules
 from ..cut import HeadError, remaining
@@ -21,6 +21,7 @@ from ..graph import (
     CURRENT,
     FLOATS_NEEDED,
     OF_8_BITS,
+    OLD_MARK,
     VARIABLE,
     Graph,
     Node,
@@ -62,8 +63,6 @@ COUNTS_OF_OUTPUTS = ("num_outputs", "sections")
 MOST_OUTPUTS = 2 ** 16
 # The versions of MXNet from which on files list auxiliary states, and -1 is the last axis.
 LISTS_STATES, LAST_AXIS = 900, 905
-# How older versions spelled __lr_mult__ and its like, also behind the name of an input.
-OLD_MARK = re.compile("(?:(.+)_)?(ctx_group|lr_mult|wd_mult|force_mirroring|mirror_stage)")
 LONG = re.compile(r"(?<=\d)L(?=\s*[,)])")   # Python 2 wrote (3L, 3L)
 TOO_MANY = re.compile(r"Incorrect number of arguments, requires (\d+)")
 
@@ -113,21 +112,21 @@ def _check_operators(graph: Graph, renamed: dict[tuple[str, str], list[str]]) ->
 
 def check_loadable(graph: Graph) -> None:
     """Raise a HeadError for the first node that nobody can load here, with the outputs of the net below all of them."""
-    found = unloadable(graph)
-    for node, (what, remedy) in found.items():
-        below = () if is_of_8_bits(node.op) else remaining(graph, found)
+    reasons = unloadable(graph)
+    for node, (what, remedy) in reasons.items():
+        below = () if is_of_8_bits(node.op) else remaining(graph, reasons)
         raise HeadError("export", f"the node {quoted(node.name)} {what}", remedy, below)
 
 
 def unloadable(graph: Graph) -> dict[Node, tuple[str, str]]:
     """The nodes of a file that cannot be loaded here: why each, behind its name, and what to do about it."""
-    found, written = {}, version(graph)
+    reasons, written = {}, version(graph)
     for node in graph.nodes():
         inner = [reason for subgraph in node.subgraphs for reason in unloadable(subgraph).values()]
         reason = next(iter(inner), None) or _reason_against(node, written)
         if reason:
-            found[node] = reason
-    return found
+            reasons[node] = reason
+    return reasons
 
 
 def with_todays_names(graph: Graph) -> None:
@@ -154,7 +153,7 @@ def _reason_against(node: Node, written: int) -> tuple[str, str] | None:
         return _without_class(node)
     if not any(map(_mxnet_has, (op, f"_contrib_{op}", OLD_NAMES.get(op, "")))):
         return (f"is the operator {shortened(op, 200)}, which MXNet {version_text(CURRENT)} does not have; the file "
-                f"was written by MXNet {version_text(written)}", "Load the library that defines it first")
+                f"was written by MXNet {version_text(written)}", "Load the library that defines the operator first")
     return None
 
 
@@ -177,7 +176,7 @@ def _without_class(node: Node) -> tuple[str, str] | None:
             if "Cannot find custom operator" not in error.what:
                 return None
     return (f"is the Custom operator {shortened(kind(node), 200)}, and the class that computes it is not registered "
-            "here", "Import the module that registers it first")
+            "here", "Import the module that registers the class first")
 
 
 def _mxnet_has(op: str) -> bool:
@@ -195,8 +194,8 @@ def _todays_name(node: Node) -> str:
     for name in (f"_contrib_{node.op}", OLD_NAMES.get(node.op, "")):   # MultiBoxPrior and others moved there
         if _is_known(name):
             return name
-    raise OpError("export", f"the node {quoted(node.name)} is the operator {shortened(kind(node), 200)}, of which "
-                  "gluonops knows nothing without MXNet", "Run: gluonops install-mxnet")
+    raise OpError("export", f"the node {quoted(node.name)} is the operator {shortened(kind(node), 200)}, which "
+                  "gluonops does not know without MXNet", "Run: gluonops install-mxnet")
 
 
 def _is_known(op: str) -> bool:
@@ -224,8 +223,8 @@ def _upgrade(graph: Graph, version: int) -> None:
 
 def _spell_marks(node: Node) -> None:
     """Spell the old marks of a node as this MXNet does, and move those that are for an input to it, in place."""
-    found = [match for match in map(OLD_MARK.fullmatch, node.attrs) if match]
-    marks = [(*match.groups(), node.attrs.pop(match.group())) for match in found]
+    matches = [match for match in map(OLD_MARK.fullmatch, node.attrs) if match]
+    marks = [(*match.groups(), node.attrs.pop(match.group())) for match in matches]
     for owner, mark, value in marks:
         if owner is None:
             node.attrs[f"__{mark}__"] = value
@@ -244,12 +243,13 @@ def _check_sizes(graph: Graph) -> None:
             _check_sizes(subgraph)
         signature = Signature(0, (), 1) if node.is_variable else _signature(node)
         if len(node.inputs) != signature.inputs:
-            raise _bad(node, f"({kind(node)}) has {len(node.inputs)} inputs; expected {signature.inputs}")
+            raise _bad(node, f"({kind(node)}) has {plural(len(node.inputs), 'input')}; expected {signature.inputs}")
         outputs[node] = signature.outputs
     read = [entry for node in outputs for entry in node.inputs]
     for node, index in read + graph.outputs:
         if index >= outputs[node]:
-            raise OpError("export", f"it reads output {index} of the node {quoted(node.name)}, which does not have it",
+            raise OpError("export",
+                          f"the graph reads output {index} of the node {quoted(node.name)}, which has no such output",
                           "Export the net again")
 
 
@@ -324,12 +324,12 @@ def _attribute(node: Node, name: str, kind: Kind) -> int | tuple[int, ...]:
 def _signature_of_quantized(node: Node) -> Signature:
     """The signature of a layer of 8 bits. An OpError if its attributes do not fit the layers inside."""
     layers = [layer for graph in node.subgraphs for layer in graph.nodes() if not layer.is_variable]
-    found = collections.Counter(FUSED.get(layer.op, layer.op) for layer in layers)
+    counts = collections.Counter(FUSED.get(layer.op, layer.op) for layer in layers)
     expected = collections.Counter({"Convolution": 1, "BatchNorm": node.has("with_bn"), "sum": node.has("with_sum"),
                                     "act": node.has("with_act") + node.has("with_postsum_act")})
     convolution = next((layer for layer in layers if layer.op == "Convolution"), node)
     reads_variables = all(source.is_variable for source, _ in convolution.inputs)
-    if len(node.subgraphs) != 1 or found != +expected or not reads_variables:
+    if len(node.subgraphs) != 1 or counts != +expected or not reads_variables:
         raise _misfit(node)
     ranges = 0
     if node.has("quantized"):   # the lowest and the highest value of the data, and of what is added

@@ -8,8 +8,8 @@ import numpy as np
 
 from .boxes import LOWEST, best, chosen_first, gathered, of_classes, unsuppressed
 from .forms import Single
-from .registry import OnnxCall, Tensor, TorchCall, indices, onnx, shape, torch, traits
-from .shapes import Call, Shape
+from .rule_registry import OnnxCall, Tensor, TorchCall, indices, onnx, shape, torch, traits
+from .shape_rules import Call, Shape
 
 traits("_contrib_MultiBoxDetection", "_contrib_MultiProposal", "_contrib_Proposal", ranks_rows=True, makes_indices=True)
 traits("_contrib_MultiBoxPrior", makes_indices=True, shape_inputs=(0,))
@@ -25,7 +25,7 @@ def _(call: Call, *, feature_stride) -> int:
 # -- SSD --------------------------------------------------------------------------------------------------------------
 @shape("_contrib_MultiBoxPrior")
 def _(call: Call, data: Shape, *, sizes, ratios) -> Shape:
-    call.check(len(data) == 4, 0, "images")
+    call.check(len(data) == 4, 0, "4 dimensions")
     return 1, data[2] * data[3] * (len(sizes) + len(ratios) - 1), 4
 
 
@@ -60,7 +60,7 @@ def _(call: Call, scores: Shape, *others: Shape) -> Shape:
 
 @torch("_contrib_MultiBoxDetection")
 def _(call: TorchCall, *, clip, threshold, background_id, nms_threshold, force_suppress, variances, nms_topk) -> str:
-    call.refuse_if(background_id != 0, "has another background than class 0")
+    call.refuse_if(background_id != 0, f"has background_id {background_id}; expected 0")
     return call.snippet("multi_box_detection", threshold=Single(threshold), variances=list(map(Single, variances)),
                         overlap=Single(nms_threshold), topk=nms_topk, force=force_suppress, clip=clip)
 
@@ -153,7 +153,7 @@ def _(call: OnnxCall, *inputs: Tensor, rpn_pre_nms_top_n, rpn_post_nms_top_n, th
     """The best boxes of each image that do not overlap, over and over until the rows are full."""
     model, batch = call.model, call.shapes[0][0]
     if most == 1 != batch:
-        raise call.refuse("takes one image at a time")
+        raise call.refuse("takes one image at a time; expected a batch of 1")
     boxes, scores, count = _candidates(call)
     tried = min(rpn_pre_nms_top_n, count) if rpn_pre_nms_top_n > 0 else count
     rows = rpn_post_nms_top_n
@@ -163,8 +163,8 @@ def _(call: OnnxCall, *inputs: Tensor, rpn_pre_nms_top_n, rpn_post_nms_top_n, th
     ends = boxes + model.constant(np.array([0, 0, 1, 1], np.float32))
     falling = model.constant(np.arange(tried, 0, -1, dtype=np.float32)).expand((batch, 1, tried))
     remains = unsuppressed(ends, falling, (batch, tried), threshold, most=min(rows, tried))
-    found = remains.reduce("ReduceSum", [1])
-    turns = model.constant(np.arange(rows)[None]).apply("Mod", found)
+    count_left = remains.reduce("ReduceSum", [1])
+    turns = model.constant(np.arange(rows)[None]).apply("Mod", count_left)
     chosen = chosen_first(remains, tried).apply("GatherElements", turns, axis=1)
 
     image = model.positions(batch, np.float32).reshape((batch, 1, 1)).expand((batch, rows, 1))

@@ -6,8 +6,8 @@ import numpy as np
 from ..values import NodeValues
 from . import schema
 from .forms import number
-from .registry import OnnxCall, Tensor, TorchCall, onnx, shape, torch, traits, types
-from .shapes import Call, Shape
+from .rule_registry import OnnxCall, Tensor, TorchCall, onnx, shape, torch, traits, types
+from .shape_rules import Call, Shape
 
 OF_NUMPY = ("bernoulli", "choice", "exponential", "gamma", "gumbel", "logistic", "multinomial", "normal", "normal_n",
             "pareto", "powerd", "rayleigh", "uniform", "uniform_n", "weibull")
@@ -102,7 +102,7 @@ def _(call: OnnxCall, *inputs: Tensor, op) -> Tensor:
 def _(call: OnnxCall, data: Tensor, *, get_prob) -> Tensor:
     """ONNX takes the logarithms of the probabilities, a row for each image."""
     if get_prob:
-        raise call.refuse("returns the probabilities of what it draws")
+        raise call.refuse("has get_prob=True; expected False")
     *batch, classes = call.shapes[0]
     count = int(np.prod(call.shape[len(batch):], dtype=int))
     rows = data.apply("Log").reshape((*batch, classes) if batch else (1, classes))

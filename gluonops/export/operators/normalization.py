@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..graph import VARIABLE, Node
-from .attributes import attributes_of
 from .forms import Form, Single
-from .registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch, traits
-from .shapes import Call, Shape
+from .node_attributes import attributes_of
+from .rule_registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch, traits
+from .shape_rules import Call, Shape
 from .windows import across, state_of
 
 DARKNET = "darknet_batch_norm"   # a node of these stands for a batch norm that divides as Darknet does
@@ -193,7 +193,7 @@ def _(call: OnnxCall, data: Tensor, *, nsize, alpha, beta, knorm) -> Tensor:
 
 @torch("LRN")
 def _(call: TorchCall, *, nsize, alpha, beta, knorm) -> Form:
-    call.refuse_if(call.ndim != 4, "normalizes data without pixels, or clips")
-    call.refuse_if(nsize % 2 == 0, "has an even nsize, of which MXNet makes the next odd one")
+    call.refuse_if(call.ndim != 4, f"normalizes data of {call.ndim} dimensions; expected 4")
+    call.refuse_if(nsize % 2 == 0, "has an even nsize, in place of which MXNet takes the next odd one")
     args = {"size": nsize, "alpha": Single(alpha), "beta": Single(beta), "k": Single(knorm)}
     return Form(module="nn.LocalResponseNorm", args=args)

@@ -11,8 +11,8 @@ import numpy as np
 from ..values import NodeValues
 from .arithmetic import remainder
 from .forms import number
-from .registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch, traits, types
-from .shapes import Call, Misfit, Shape, broadcast
+from .rule_registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch, traits, types
+from .shape_rules import Call, Misfit, Shape, broadcast
 
 FLOAT32, FLOAT64, INT32, INT64, BOOL = map(np.dtype, ("float32", "float64", "int32", "int64", "bool"))
 # The word in MXNet's name -> the operator of ONNX, and the expression in torch.
@@ -46,8 +46,8 @@ def promoted(call: NodeValues, *read: np.dtype) -> np.dtype:
 
 def divided(call: NodeValues, *read: np.dtype) -> np.dtype:
     """The type of a quotient."""
-    found = promoted(call, *read)
-    return found if found.kind == "f" else FLOAT32
+    common = promoted(call, *read)
+    return common if common.kind == "f" else FLOAT32
 
 
 def beside_scalar(call: NodeValues, data: np.dtype, *, is_int: bool) -> np.dtype:
@@ -94,7 +94,7 @@ def _computed(call: OnnxCall, op: str, left: Tensor, right: Tensor) -> Tensor:
                    for each in (left, right))
     if call.dtype == BOOL:
         if op not in OF_BOOLS:
-            raise call.refuse("computes with truth values; cast its inputs to float32")
+            raise call.refuse("computes with bools; cast its inputs to float32 in the net")
         op = OF_BOOLS[op]
     result = remainder(left, right) if op == "Mod" else left.apply(op, right)
     return result.cast(call.dtype) if narrow else result
@@ -108,7 +108,7 @@ def _with_scalar(call: OnnxCall, data: Tensor, *, scalar, op, is_front=False) ->
     """Integers that stay integers see the integer part of the scalar."""
     value = call.held(scalar) if call.dtype == call.dtypes[0] else scalar
     if value is None:
-        raise call.refuse(f"has the scalar {scalar}, which {call.dtypes[0]} does not hold")
+        raise call.refuse(f"has the scalar {scalar}, which does not fit into {call.dtypes[0]}")
     operands = [data, call.model.scalar(value, call.dtype)]
     return _computed(call, op, *(operands[::-1] if is_front else operands))
 

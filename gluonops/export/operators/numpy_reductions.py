@@ -11,8 +11,8 @@ import numpy as np
 from ..values import NodeValues
 from .numpy_arithmetic import BOOL, FLOAT32, INT64, first, promoted, refuse, truth
 from .numpy_arrays import axes_of, one_text
-from .registry import OnnxCall, Tensor, TorchCall, onnx, shape, torch, traits, types
-from .shapes import Call, Shape
+from .rule_registry import OnnxCall, Tensor, TorchCall, onnx, shape, torch, traits, types
+from .shape_rules import Call, Shape
 
 REDUCTIONS = {"_np_sum": "Sum", "_npi_mean": "Mean", "_np_prod": "Prod", "_np_max": "Max", "_np_min": "Min"}
 SPREADS = ("_npi_var", "_npi_std")
@@ -90,7 +90,7 @@ def _(call: OnnxCall, data: Tensor, *, axis, ddof, keepdims) -> Tensor:
     gone, data = axes_of(call, axis), _prepared(call, data)
     count = math.prod(call.shapes[0][place] for place in gone) if ddof else 0
     if not isinstance(count, int):
-        raise call.refuse("has ddof over the batch")
+        raise call.refuse("has ddof and reduces the batch axis; expected other axes")
     middle = data.reduce("ReduceMean", gone, True) if gone else data
     distance = data - middle
     square = distance * distance
@@ -203,7 +203,7 @@ def _norm_of(call: OnnxCall | TorchCall, order: float, flag: int, axis: tuple[in
         return 2
     if order in (1, 2) and axis is not None and len(axis) == 1:
         return int(order)
-    refuse(call, f"is a norm of order {order} along {axis}; expected 1 or 2 of vectors")
+    refuse(call, f"computes a norm of order {order} along {axis}; expected 1 or 2 of vectors")
 
 
 @shape("_npi_argmax", "_npi_argmin")

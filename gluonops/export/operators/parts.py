@@ -5,8 +5,8 @@ import numpy as np
 
 from ..symbolic import Size
 from .forms import Form, one
-from .registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch, traits, values
-from .shapes import OPEN, Call, Shape
+from .rule_registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch, traits, values
+from .shape_rules import OPEN, Call, Shape
 
 traits("Crop", "SliceChannel", "_split_v2", "slice", "slice_axis", "slice_like", moves=True)
 traits("SliceChannel", "slice_axis", keeps_batch=True)
@@ -23,11 +23,11 @@ traits("Concat", in_8_bits=True, shown=("dim",))
 # -- slices -----------------------------------------------------------------------------------------------------------
 def _bounds(call: Call) -> dict[int, tuple[int | None, ...]]:
     """A slice's axes, which may count from the end -> begin, end and step there, as in Python's slices."""
-    given = call.attributes
-    if "axis" in given:
-        return {given["axis"]: (given["begin"] or None, given["end"], None)}
-    steps = given["step"] or (None,) * len(given["begin"])
-    return dict(enumerate(zip(given["begin"], given["end"], steps)))
+    attributes = call.attributes
+    if "axis" in attributes:
+        return {attributes["axis"]: (attributes["begin"] or None, attributes["end"], None)}
+    steps = attributes["step"] or (None,) * len(attributes["begin"])
+    return dict(enumerate(zip(attributes["begin"], attributes["end"], steps)))
 
 
 @values("slice", "slice_axis")
@@ -43,7 +43,7 @@ def _(call: Call, data: Shape) -> Shape:
     sizes = list(data)
     for axis, bounds in _bounds(call).items():
         sizes[axis] = _count(data[axis], *bounds)
-    call.check(OPEN in data or all(size > 0 for size in sizes), 0, "elements in what is taken")
+    call.check(OPEN in data or all(size > 0 for size in sizes), 0, "data of which at least one element is taken")
     return tuple(sizes)
 
 
@@ -61,9 +61,9 @@ def _count(size: Size, begin: int | None, end: int | None, step: int | None) -> 
 def _(call: Call, data: Shape) -> Shape:
     (axis, (begin, end, _)), = _bounds(call).items()
     axis, least = call.from_front(axis), max(-(begin or 0), end or 0)
-    call.check(data[axis] == OPEN or data[axis] >= least, 0, f"at least {least} along axis {axis}")
+    call.check(data[axis] == OPEN or data[axis] >= least, 0, f"a size of at least {least} along axis {axis}")
     size = _count(data[axis], begin, end, None)
-    call.check(OPEN in data or size > 0, 0, "elements in what is taken")
+    call.check(OPEN in data or size > 0, 0, "data of which at least one element is taken")
     return (*data[:axis], size, *data[axis + 1:])
 
 
@@ -96,11 +96,11 @@ def _index(parts: dict[int, str], data: str = "{0}") -> str:
 # -- the sizes of another array ---------------------------------------------------------------------------------------
 def _shrunk(call: Call, sizes: dict[int, int]) -> Shape:
     """The shape of the data with smaller sizes along some axes."""
-    found = list(call.data)
+    result = list(call.data)
     for axis, size in sizes.items():
-        call.check(size <= found[axis], 0, f"at least {size} along axis {axis}")
-        found[axis] = size
-    return tuple(found)
+        call.check(size <= result[axis], 0, f"a size of at least {size} along axis {axis}")
+        result[axis] = size
+    return tuple(result)
 
 
 def _cut_axes(call: Call, axes: Shape) -> list[int]:
@@ -146,7 +146,7 @@ def _(call: TorchCall, *, axes) -> str:
 @torch("Crop")
 def _(call: TorchCall, *, center_crop, offset) -> str:
     is_elsewhere = offset != (0, 0) or center_crop or len(call.node.inputs) != 2
-    call.refuse_if(is_elsewhere, "crops away from the corner")
+    call.refuse_if(is_elsewhere, "crops at an offset or at the centre; expected the top left corner")
     return _index({axis: f":{{1}}.shape[{axis}]" for axis in (2, 3)})
 
 
@@ -159,11 +159,11 @@ def _(call: Call, *parts: np.ndarray, dim) -> np.ndarray:
 @shape("Concat", "_rnn_param_concat")
 def _(call: Call, *, dim) -> Shape:
     axis = call.from_front(dim)
-    found = list(call.data)
+    sizes = list(call.data)
     for position, other in enumerate(call.shapes):
-        call.expect(position, (*found[:axis], other[axis], *found[axis + 1:]))
-    found[axis] = sum(other[axis] for other in call.shapes)
-    return tuple(found)
+        call.expect(position, (*sizes[:axis], other[axis], *sizes[axis + 1:]))
+    sizes[axis] = sum(other[axis] for other in call.shapes)
+    return tuple(sizes)
 
 
 @onnx("Concat", "_rnn_param_concat")
@@ -182,8 +182,8 @@ def _(call: Call, *parts: np.ndarray, axis) -> np.ndarray:
 @shape("stack")
 def _(call: Call, *, axis) -> Shape:
     axis %= len(call.data) + 1
-    found = call.alike()
-    return (*found[:axis], len(call.shapes), *found[axis:])
+    sizes = call.alike()
+    return (*sizes[:axis], len(call.shapes), *sizes[axis:])
 
 
 @onnx("stack")
@@ -201,7 +201,8 @@ in_torch("stack", "torch.stack([*{inputs}], {axis})")
 def _(call: Call, data: Shape, *, num_outputs, axis, squeeze_axis) -> list[Shape]:
     axis = call.from_front(axis)
     size, rest = divmod(data[axis], num_outputs)
-    call.check(rest == 0 and (size == 1 or not squeeze_axis), 0, f"a size of {num_outputs} parts along axis {axis}")
+    expected = f"of {num_outputs}" if squeeze_axis else f"that is divisible by {num_outputs}"
+    call.check(rest == 0 and (size == 1 or not squeeze_axis), 0, f"a size {expected} along axis {axis}")
     part = () if squeeze_axis else (size,)
     return [(*data[:axis], *part, *data[axis + 1:])] * num_outputs
 
@@ -247,7 +248,7 @@ def _(call: OnnxCall, data: Tensor, *, indices, axis, squeeze_axis, sections) ->
     axis = call.from_front(axis)
     length = call.shapes[0][axis]
     if not isinstance(length, int):
-        raise call.refuse("splits the batch")
+        raise call.refuse("splits the batch axis; expected another axis")
     begins = _begins(length, sections, indices)
     if len(begins) == 1:
         return _without_axis(call, [data], squeeze_axis)

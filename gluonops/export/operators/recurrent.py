@@ -12,8 +12,8 @@ import numpy as np
 
 from ..values import NodeValues
 from .forms import Form
-from .registry import OnnxCall, Tensor, TorchCall, onnx, shape, torch, traits, types
-from .shapes import Call, Shape, infer_shapes, infer_types
+from .rule_registry import OnnxCall, Tensor, TorchCall, onnx, shape, torch, traits, types
+from .shape_rules import Call, Shape, infer_shapes, infer_types
 
 OPERATORS = {"lstm": "LSTM", "gru": "GRU", "rnn_relu": "RNN", "rnn_tanh": "RNN"}
 # The position in MXNet's order of each of ONNX's gates: i o f c of i f c o, and z r h of r z h.
@@ -24,10 +24,10 @@ traits("RNN", stays_float=True)
 
 def parameters_of(call: NodeValues, width: int) -> dict[str, tuple[int, ...]]:
     """The shapes of the matrices and biases in the vector of an RNN, in their order. ``width``: of its data."""
-    given = call.attributes
-    size, ends = given["state_size"], "lr" if given["bidirectional"] else "l"
-    rows = len(GATES[given["mode"]]) * size
-    cells = [f"{end}{layer}" for layer in range(given["num_layers"]) for end in ends]
+    attributes = call.attributes
+    size, ends = attributes["state_size"], "lr" if attributes["bidirectional"] else "l"
+    rows = len(GATES[attributes["mode"]]) * size
+    cells = [f"{end}{layer}" for layer in range(attributes["num_layers"]) for end in ends]
     matrices = {}
     for i, cell in enumerate(cells):
         matrices[f"{cell}_i2h_weight"] = rows, width if i < len(ends) else len(ends) * size
@@ -63,7 +63,7 @@ def _(call: Call, *, in_data_locs, num_out_data) -> list[Shape]:
     """Each step reads an element of the data. What it makes are rows of the outputs, and then the next states."""
     data, others = call.shapes[:len(in_data_locs)], call.shapes[len(in_data_locs):]
     steps = data[0][0]
-    call.check(all(each[0] == steps for each in data), 0, f"{steps} steps of all data")
+    call.check(all(each[0] == steps for each in data), 0, f"{steps} steps, as the other data have")
     body = call.node.subgraphs[0]
     inferred = infer_shapes(body, _read_by_body(call, [*(each[1:] for each in data), *others]))
     made = [inferred[entry] for entry in body.outputs]
@@ -79,8 +79,8 @@ def _(call: NodeValues, *read: np.dtype) -> list[np.dtype]:
 
 def _read_by_body(call: NodeValues, read: list | tuple) -> dict[str, Any]:
     """The variables of a loop's body, and what of a list in the order of the node's inputs each of them reads."""
-    given = call.attributes
-    places = given["in_data_locs"] + given["in_state_locs"] + given["remain_locs"]
+    attributes = call.attributes
+    places = attributes["in_data_locs"] + attributes["in_state_locs"] + attributes["remain_locs"]
     return {name: read[places.index(place)] for place, name in enumerate(call.node.subgraphs[0].variables())}
 
 
@@ -91,7 +91,7 @@ def _(call: OnnxCall, data: Tensor, parameters: Tensor, *states: Tensor, bidirec
     if projection_size is not None:
         raise call.refuse("has projection_size, which MXNet computes on a GPU only, and ONNX does not have")
     if lstm_state_clip_min is not None:
-        raise call.refuse("clips its states (lstm_state_clip_min)")
+        raise call.refuse("has lstm_state_clip_min; expected None")
     *states, lengths = states if use_sequence_length else (*states, None)
     lengths = lengths and lengths.cast(np.int32)
     vector = call.model.array(parameters)
@@ -150,7 +150,8 @@ def _(call: TorchCall, *, state_size, num_layers, bidirectional, mode, p, projec
       use_sequence_length) -> Form:
     """Its inputs are the data, the parameters of all layers, the states, as its marks say, and perhaps lengths."""
     states = call.node.attrs.get(STATES)
-    call.refuse_if(states is None or projection_size is not None, "has packed parameters, or a projection")
+    call.refuse_if(states is None or projection_size is not None,
+                   "has packed parameters or a projection, which the recurrent layers of torch do not have")
     call.refuse_if(lstm_state_clip_min is not None, "clips its states, which MXNet does on a GPU only")
     ends = ("", "_reverse") if bidirectional else ("",)
     state = [f"{kind}_{part}_l{layer}{end}" for kind in ("weight", "bias") for layer in range(num_layers)

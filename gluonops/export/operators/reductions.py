@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from .forms import Form, number, one
-from .registry import OnnxCall, Tensor, TorchCall, onnx, shape, torch, traits, types
-from .shapes import Call, Shape
+from .rule_registry import OnnxCall, Tensor, TorchCall, onnx, shape, torch, traits, types
+from .shape_rules import Call, Shape
 
 traits("mean", "norm", is_of_floats=True)
 traits("mean", "sum", adds_up=True)
@@ -20,10 +20,10 @@ traits("where", is_elementwise=True, jumps=True)
 def _axes(call: Call, named: Iterable[int] | None, exclude: bool = False) -> tuple[int, ...]:
     """The axes along which a reduction runs, from 0: the named ones, or all others; all if none is named."""
     every = range(len(call.shapes[0]))
-    found = {axis % len(every) for axis in named or ()}
+    axes = {axis % len(every) for axis in named or ()}
     if exclude:
-        return tuple(axis for axis in every if axis not in found)
-    return tuple(sorted(found) or every)
+        return tuple(axis for axis in every if axis not in axes)
+    return tuple(sorted(axes) or every)
 
 
 @shape("max", "mean", "min", "nanprod", "nansum", "prod", "sum")
@@ -92,7 +92,7 @@ def _in_own_type(call: TorchCall, text: str) -> str:
 def _(call: OnnxCall, data: Tensor, *, ord, axis, keepdims) -> Tensor:
     call.refuse_integers()
     if ord not in (1, 2):
-        raise call.refuse(f"has ord={ord}; ONNX knows 1 and 2")
+        raise call.refuse(f"has ord={ord}; expected 1 or 2")
     return _reduced(call, data, f"ReduceL{ord}", _axes(call, axis), keepdims)
 
 
@@ -105,14 +105,14 @@ def _(call: TorchCall, *, ord, axis, keepdims) -> str:
 
 @shape("moments")
 def _(call: Call, *, axes, keepdims) -> list[Shape]:
-    call.check(bool(axes), 0, "axes in the node, without which MXNet refuses it")
+    call.check(bool(axes), 0, "the attribute axes, without which MXNet refuses the node")
     return [call.reduced(_axes(call, axes), keepdims)] * 2
 
 
 @torch("moments")
 def _(call: TorchCall, *, axes, keepdims) -> Form:
     axes = _axes(call, axes)
-    call.refuse_if(_is_vector(call, axes, keepdims), "leaves no axis")
+    call.refuse_if(_is_vector(call, axes, keepdims), "reduces all axes; expected at least one that is left")
     options = f"{one(axes)}, keepdim={keepdims}"
     return Form(f"{{0}}.mean({options}), {{0}}.var({options}, correction=0)", outputs=2)
 
@@ -205,7 +205,7 @@ def _(call: OnnxCall, left: Tensor, right: Tensor, *, transpose_a, transpose_b, 
 @onnx("dot")
 def _(call: OnnxCall, left: Tensor, right: Tensor, *, transpose_a, transpose_b) -> Tensor:
     if len(call.shapes[1]) > 2 or (len(call.shapes[0]) > 2 and transpose_a):
-        raise call.refuse("multiplies tensors of more than two dimensions")
+        raise call.refuse("multiplies tensors of more than two dimensions; expected matrices or vectors")
     product = _product(call, left, right, transpose_a, transpose_b)
     of_vectors = call.shape == (1,) and len(call.shapes[0]) <= 1
     return product.reshape((1,)) if of_vectors else product
@@ -237,9 +237,9 @@ def _(call: TorchCall, *, transpose_a, transpose_b) -> str:
 @shape("where")
 def _(call: Call, condition: Shape, *others: Shape) -> Shape:
     """A vector chooses rows."""
-    found = call.alike((1, 2)) and call.shapes[1]
-    call.check(condition in (found, found[:1]), 0, found)
-    return found
+    result = call.alike((1, 2)) and call.shapes[1]
+    call.check(condition in (result, result[:1]), 0, result)
+    return result
 
 
 @types("where")

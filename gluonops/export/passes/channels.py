@@ -7,7 +7,7 @@ import numpy as np
 from ..graph import VARIABLE, Graph, Node
 from ..model import ExportedModel
 from ..operators import having
-from ..operators.attributes import attributes_of
+from ..operators.node_attributes import attributes_of
 from ..sizes import Arrays
 from .fold_batch_norm import has_own_weights
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..graph import Entry, Node
 from ..operators import traits_of
-from ..operators.attributes import attributes_of
+from ..operators.node_attributes import attributes_of
 from ..operators.normalization import channel_axis
 from .runs import Run
 

@@ -7,7 +7,7 @@ from collections.abc import Collection
 import mxnet as mx
 import numpy as np
 from gluonops.export.graph import Graph
-from gluonops.export.operators.attributes import attributes_of
+from gluonops.export.operators.node_attributes import attributes_of
 from gluonops.export.torch.prepare import has_open_size
 from gluonops.export.torch.reference import SELU_ALPHA, SELU_SCALE
 from gluonops.export.values import NodeValues
