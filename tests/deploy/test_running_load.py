@@ -222,7 +222,7 @@ def test_refused(tmp_path, means, detector, export, monkeypatch):
             ("none", {}, "there is no file .*none-symbol.json"), ("none.onnx", {}, "there is no file .*none.onnx"),
             ("bad.onnx", {}, "onnxruntime cannot read .*bad.onnx"), ("none.cfg", {},
                                                                      "no weights were passed for .*none.cfg"),
-            ("net", {"weights": "a.weights"}, "weights were passed for net, which is not a .cfg file"),
+            ("net", {"weights": "a.weights"}, "weights were passed for .*net, which is not a .cfg file"),
             ("net", {"nms": 0.5}, "nms was passed for the exported net .* in which it is fixed"),
             ("net", {"classes": ["a"]}, "classes has 1 name; expected 3, one for each class of the net")):
         with pytest.raises(gops.OpError, match=text):
