@@ -314,4 +314,5 @@ def test_new_shapes_leave_nothing_behind(hybridized, np_shape):
     code = SHAPES.format(hybridized=hybridized, np_shape=np_shape)
     sizes = [int(size) for size in with_one_arena(code, GLUONOPS_BACKEND="custom").split()]
     growths = [after - before for before, after in zip(sizes, sizes[1:])]
-    assert len(growths) == 8 and statistics.median(growths) < 256, growths
+    # Without it the median is 100 to 170 KiB.
+    assert len(growths) == 8 and statistics.median(growths) < 384, growths
