@@ -147,7 +147,7 @@ def test_ctrl_c_and_resume_give_the_same_numbers(train, stop, options):
 
 
 def test_an_untrained_net_scores_nothing(train):
-    found = results(train("out", *QUICK[:-4], "--threads", "1", "--count", "4", "40", "--lr", "0", "--epochs", "1"))
+    found = results(train("out", *QUICK[:-4], "--threads", "1", "--count", "4", "20", "--lr", "0", "--epochs", "1"))
     assert found["mAP"] < 0.02 and found["AP"] < 0.02
 
 
