@@ -49,6 +49,13 @@ def code(page):
     return "".join(f"{block.text}print({END_OF_BLOCK!r})\n" for block in blocks(page, "python"))
 
 
+# What a training exports is compared in Module alone, as in typed.py. A page runs behind these lines.
+IN_MODULE = """
+from gluonops.train import exporting
+exporting._fresh_process = exporting._module
+"""
+
+
 def run(page, folder):
     """Run a page's code in this folder, where its files are. It may train a port, which takes torch."""
     if re.search(r"^import torch$", code(page), re.M):
@@ -56,8 +63,13 @@ def run(page, folder):
     for block in blocks(page):
         if block.file:
             (folder / block.file).write_text(block.text, encoding="utf-8")
-    emulator = pathlib.Path(__file__).parent / "cuda"
-    return fresh.python("-c", code(page), cwd=folder, env={**os.environ, "PYTHONPATH": str(emulator)})
+    emulator, compiler = pathlib.Path(__file__).parent / "cuda", folder / "compiler"
+    # A page that compiles C++ takes the compiler of CXX. Here it does not optimize, which takes most of its time.
+    compiler.write_text(f'#!/bin/sh\nexec {os.environ.get("CXX", "g++")} "$@" -O0\n')
+    compiler.chmod(0o755)
+    environment = {**os.environ, "PYTHONPATH": str(emulator), "CXX": str(compiler)}
+    before = IN_MODULE if "export_and_check" in code(page) else ""
+    return fresh.python("-c", before + code(page), cwd=folder, env=environment)
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")])

@@ -290,8 +290,10 @@ def test_export(name, backend, tmp_path, rng):
     np.testing.assert_allclose(reloaded(data).asnumpy(), expected, rtol=1e-5, atol=1e-6)
 
 
-@BACKENDS
-@pytest.mark.parametrize("name", ["lenet_reorg", "mlp"])
+# Each net and each backend has its turn. `make test-all` has the other pairs.
+@pytest.mark.parametrize("name, backend", [
+    ("lenet_reorg", "custom"), ("mlp", "builtin"),
+    *(pytest.param(*pair, marks=pytest.mark.slow) for pair in (("lenet_reorg", "builtin"), ("mlp", "custom")))])
 def test_module_fine_tunes_the_export(name, backend, tmp_path, rng):
     net, data = make(name), images(rng, batch=10)
     logits = getattr(net, "body", net)

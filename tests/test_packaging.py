@@ -28,10 +28,11 @@ print(json.dumps({"gluonops": gluonops.__file__, "models": gluonops.models.__fil
 """
 
 
-def copy_of_repository(target):
-    """Return the sources, without what was built, installed or put out."""
+def copy_of_repository(target, compiled=False):
+    """Return the sources, without what was built, installed or put out; ``compiled``: with what Python has compiled."""
     def skipped(folder, names):
-        return [name for name in names if name in {".git", "build", "dist", "out", "__pycache__", ".hypothesis"}
+        return [name for name in names if name in {".git", "build", "dist", "out", ".hypothesis"}
+                or name == "__pycache__" and not compiled
                 or name.startswith(".venv") or name.endswith((".egg-info", "_cache"))
                 or (pathlib.Path(folder) / name / "pyvenv.cfg").is_file()]
 
@@ -166,7 +167,7 @@ NOT_EDITABLE = "import sys; sys.meta_path = [finder for finder in sys.meta_path 
 def test_python_in_the_root_of_a_clone_finds_its_parts(tmp_path):
     """It finds the folder gluonops there before what is installed, and models and examples beside it."""
     for name in ("gluonops", "models", "examples"):
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "generated"))
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("generated"))
     answer = json.loads(fresh.python("-c", NOT_EDITABLE + ASK, cwd=tmp_path).stdout)
     assert pathlib.Path(answer["gluonops"]) == tmp_path / "gluonops" / "__init__.py"
     assert pathlib.Path(answer["models"]) == tmp_path / "models" / "__init__.py" and answer["output"] == [2, 10]

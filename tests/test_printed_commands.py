@@ -12,7 +12,6 @@ import tarfile
 import types
 import warnings
 
-import fresh
 import gluonops as gops
 import mxnet as mx
 import numpy as np
@@ -24,6 +23,7 @@ from mxnet.contrib import quantization
 from mxnet.gluon import nn
 from mxnet.gluon.model_zoo import vision
 from PIL import Image
+from typed import Typed
 
 ROOT = pathlib.Path(__file__).parents[1]
 sys.path.append(str(ROOT / "tests" / "data"))
@@ -213,23 +213,25 @@ def type_into_a_shell(command, environment):
                           text=True, check=False)
 
 
-def run_as_a_program(command, environment):
-    """The same program in a process that has MXNet already. What else a shell does is typed."""
-    program, *words = shlex.split(command, comments=True)
-    start = {"gluonops": ["-m", "gluonops"], "python": []}.get(program)
-    if start is None or words[:1] == ["-m"] or set(words) & {">", ">>", "|", "&&"}:
-        return type_into_a_shell(command, environment)
-    return fresh.python(*start, *words, env={**os.environ, **environment})
+def run_here(typed):
+    """Return a function that runs the same programs in the test's process. What else a shell does is typed."""
+    def run(command, environment):
+        program, *words = shlex.split(command, comments=True)
+        if program not in ("gluonops", "python") or words[:1] == ["-m"] or set(words) & {">", ">>", "|", "&&"}:
+            return type_into_a_shell(command, environment)
+        out, err = typed(*words) if program == "gluonops" else typed.script(*words)   # they assert that it succeeds
+        return subprocess.CompletedProcess(command, 0, out, err)
+    return run
 
 
 TYPED = [page for page in PAGES if any(map(is_typed, printed(page)))]
 
 
-@pytest.mark.parametrize("page, run", [
-    *[pytest.param(page, type_into_a_shell, marks=pytest.mark.slow) for page in TYPED],
-    *[(page, run_as_a_program) for page in DAILY]])
-def test_it_can_be_typed(page, run, tmp_path, monkeypatch):
+@pytest.mark.parametrize("page, is_typed_into_a_shell", [
+    *[pytest.param(page, True, marks=pytest.mark.slow) for page in TYPED], *[(page, False) for page in DAILY]])
+def test_it_can_be_typed(page, is_typed_into_a_shell, tmp_path, monkeypatch, capsys):
     """Every command of a page works in its order."""
+    run = type_into_a_shell if is_typed_into_a_shell else run_here(Typed(monkeypatch, capsys, tmp_path))
     if not ACTIVATE.exists():
         pytest.skip("this Python runs in no virtual environment")
     assert "`source .venv/bin/activate`" in TEXTS["README.md"]

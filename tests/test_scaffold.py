@@ -42,7 +42,7 @@ def copy(tmp_path):
 @pytest.fixture(scope="module")
 def started(tmp_path_factory):
     """(The files before `make new-op`, the copy of the repository afterwards, what the command printed.)"""
-    root = copy_of_repository(tmp_path_factory.mktemp("started") / "copy")
+    root = copy_of_repository(tmp_path_factory.mktemp("started") / "copy", compiled=True)
     (root / "gluonops" / "models").symlink_to(root / "models")
     before = snapshot(root)
     done = new_op(root, NAME)

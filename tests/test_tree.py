@@ -21,6 +21,12 @@ OPS = gops.ops.list()
 FILES = {"__init__.py", "contract.py", "reference.py", "kernel.cu", "kernel.cc", "block.py"}
 
 
+@functools.cache
+def parsed(path):
+    """Return the syntax tree of a file, which several tests read."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def test_the_operators_of_the_foundation_are_there():
     assert set(OPS) >= {"abs", "reorg", "softmax", "softmax_cross_entropy", "softmax_output", "tile"}
 
@@ -109,7 +115,7 @@ class TestOperator:
 
 def test_op_bodies_never_wait():
     for path in [*(PACKAGE / "ops").rglob("*.py"), PACKAGE / "backends" / "custom.py"]:
-        read = {node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)}
+        read = {node.attr for node in ast.walk(parsed(path)) if isinstance(node, ast.Attribute)}
         assert not read & {"asnumpy", "asscalar", "wait_to_read", "waitall"}, path
 
 
@@ -129,7 +135,7 @@ def modules():
     paths = [*PACKAGE.rglob("*.py"), *(ROOT / "models").rglob("*.py")]
     names = [("gluonops", *path.relative_to(ROOT if path.is_relative_to(ROOT / "models") else PACKAGE).parts)
              for path in paths]
-    return {".".join(name).removesuffix(".py"): ast.parse(path.read_text()) for name, path in zip(names, paths)}
+    return {".".join(name).removesuffix(".py"): parsed(path) for name, path in zip(names, paths)}
 
 
 @functools.cache
@@ -213,7 +219,7 @@ def words_of_code(path):
         text = re.sub(r"//[^\n]*|/\*.*?\*/", "", path.read_text(), flags=re.S)
         return set(re.findall(r"[A-Za-z_]\w*", text))
     words = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         words |= {getattr(node, field) for field in ("id", "attr", "arg", "value")
                   if isinstance(getattr(node, field, None), str)}
     return words
@@ -265,10 +271,10 @@ def test_no_reference_uses_what_mxnet_computes_wrongly():
     """Those of docs/wrong_gradients.md. A builtin graph would compute them wrongly as well."""
     wrong = {"BilinearResize2D", "LeakyReLU", "Pooling", "RNN", "batch_take", "norm", "prod"}
     for path in (PACKAGE / "ops").glob("*/reference.py"):
-        attributes = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)]
+        attributes = [node for node in ast.walk(parsed(path)) if isinstance(node, ast.Attribute)]
         used = {node.attr for node in attributes if ast.unparse(node.value).split(".")[0] in ("F", "nd")}
         assert not used & wrong, path
-        sorts = [call for call in ast.walk(ast.parse(path.read_text())) if isinstance(call, ast.Call)
+        sorts = [call for call in ast.walk(parsed(path)) if isinstance(call, ast.Call)
                  and ast.unparse(call.func) in ("F.sort", "nd.sort")]
         assert all("axis" in [keyword.arg for keyword in call.keywords] for call in sorts), path
 
@@ -325,7 +331,7 @@ def test_operators_of_mxnet_are_listed_beside_their_functions_alone():
         (1, ["relu", "tanh"])]
     paths = [path for room in ROOMS_OF_GRAPHS for path in (PACKAGE / room).rglob("*.py")
              if PACKAGE / "export" / "operators" not in path.parents]
-    found = {path.name: list(lists_of_operators(ast.parse(path.read_text(encoding="utf-8")))) for path in paths}
+    found = {path.name: list(lists_of_operators(parsed(path))) for path in paths}
     assert len(paths) > 100 and {name: lists for name, lists in found.items() if lists} == {}
 
 
@@ -354,7 +360,7 @@ def test_source_says_what_it_is():
     for path in (path for room in ("gluonops", "models", "examples", "benchmarks", "tools")
                  for path in (ROOT / room).rglob("*.py")):
         text = path.read_text()
-        assert ast.get_docstring(ast.parse(text)), f"{path}: no docstring"
+        assert ast.get_docstring(parsed(path)), f"{path}: no docstring"
         assert "pickle" not in text, path
 
 
@@ -392,7 +398,7 @@ TYPED = [*PACKAGE.rglob("*.py"), *(ROOT / "models").glob("*.py"), *(ROOT / "tool
 def test_public_functions_have_type_hints():
     missing = {}
     for path in TYPED:
-        for name, node in functions(ast.parse(path.read_text(encoding="utf-8")).body):
+        for name, node in functions(parsed(path).body):
             is_callback = name.endswith(".hybrid_forward") or (path.name == "reference.py" and name == "backward")
             if without_hints(node) and not is_callback:   # MXNet or the emitter calls them
                 missing[f"{path.relative_to(ROOT)}: {name}"] = without_hints(node)

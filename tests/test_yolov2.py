@@ -13,8 +13,9 @@ ANCHORS = ((1, 1.5), (2, 2))
 NAMES = ("cat", "dog", "bird")
 
 
-def tiny(**kwargs):
-    net = gops.models.tiny_yolov2(NAMES, ANCHORS, head_channels=16, **kwargs)
+def tiny():
+    """A narrow one. Those of full width have the layers of Darknet's files, see below."""
+    net = gops.models.tiny_yolov2(NAMES, ANCHORS, head_channels=16, width=0.25)
     net.initialize(mx.init.Xavier())
     return net
 

@@ -43,6 +43,8 @@ INSTRUCTIONS = {'asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));': "bits = 
 SCALARS = {"int": ctypes.c_int, "int64_t": ctypes.c_longlong, "double": ctypes.c_double, "float": ctypes.c_float}
 
 cache = None    # the folder of what is compiled; conftest.py sets it
+# The steps of a launch that does not end: branches of all threads, and switches between them (see emulator.cc).
+MOST_STEPS = 1 << 29
 launches = []   # (kernel, grid, block) of what was launched since `install`
 _seeds = itertools.count(1)
 _shared = {}    # modules and kernels of the operators, which all tests of a process share
@@ -57,6 +59,8 @@ def translate(source):
     for instruction, function in INSTRUCTIONS.items():
         assert source.count(instruction) == 1, instruction
         source = source.replace(instruction, function)
+    numbers = itertools.count()
+    source = re.sub(r"__syncthreads\(\);", lambda _: f"__syncthreads({next(numbers)});", source)
     # One site per instance of a template, as in CUDA.
     return re.sub(r"__shared__ ([\w:<> ]+?) (\w+)((?:\[[^\]]+\])*);",
                   r"static const int \2_site = emulator::new_site(); "
@@ -137,6 +141,7 @@ def instances(exports):
 
 class CudaModule:
     """``mx.rtc.CudaModule``, whose kernels run on the CPU."""
+    left_out = -1   # the number of a barrier in the source at which no thread waits
 
     def __init__(self, source, options=(), exports=()):
         self.exports = tuple(exports)
@@ -151,6 +156,10 @@ class CudaModule:
 
 class Argument(ctypes.Structure):
     _fields_ = [("data", ctypes.c_void_p), ("bytes", ctypes.c_uint64), ("role", ctypes.c_int64)]
+
+
+class Rules(ctypes.Structure):
+    _fields_ = [("seed", ctypes.c_uint64), ("most_steps", ctypes.c_uint64), ("left_out", ctypes.c_int64)]
 
 
 SCALAR, READ, KEPT, WRITTEN, ADDED_TO = range(5)
@@ -207,7 +216,8 @@ class CudaKernel:
         self.module.library.launch(
             self.name.encode(), arguments, len(args),
             (ctypes.c_char_p * len(args))(*(name.encode() for name in self.names)), (ctypes.c_uint * 3)(*grid_dims),
-            (ctypes.c_uint * 3)(*block_dims), ctypes.c_uint64(next(_seeds)), error, ctypes.c_size_t(len(error)))
+            (ctypes.c_uint * 3)(*block_dims), ctypes.byref(Rules(next(_seeds), MOST_STEPS, self.module.left_out)),
+            error, ctypes.c_size_t(len(error)))
         launches.append((self.name, grid_dims, block_dims))
         if error.value:
             raise EmulatorError(f"{self.name}: {error.value.decode()}")

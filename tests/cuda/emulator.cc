@@ -24,9 +24,7 @@
 namespace emulator {
 
 enum { MAX_THREADS = 1024, SHARED_BYTES = 48 * 1024, GUARD = 256, ALIGNMENT = 256, NOBODY = -1 };
-// What all threads of a launch may take: branches, and switches between threads, which take as long as SWITCH of them.
-// They are counted, and not seconds, so that a busy machine makes no difference.
-const uint64_t MOST_STEPS = uint64_t(1) << 29, SWITCH = 64;
+const uint64_t SWITCH = 64;   // steps: a switch between threads takes as long as so many branches
 std::string text(const Place &place) { return std::string(place.file) + ":" + std::to_string(place.line); }
 
 enum State { READY, AT_BARRIER, AT_SHUFFLE, RETURNED };
@@ -46,6 +44,12 @@ struct Meeting {        // The lanes of a mask meet in a shuffle.
     Place place;
 };
 
+struct Rules {           // as cuda_emulator.py declares them
+    uint64_t seed;
+    uint64_t most_steps;   // see count_steps
+    int64_t left_out;      // the number of a barrier at which no thread waits, or NOBODY
+};
+
 struct Launch {
     std::mutex one_at_a_time;
     Fiber fibers[MAX_THREADS];
@@ -58,6 +62,7 @@ struct Launch {
     std::vector<char *> shared;   // by site
     size_t shared_bytes;
     uint64_t random, steps;
+    Rules rules;
     std::string error;
     void (*run)(void **);
     void **arguments;
@@ -89,11 +94,12 @@ void to_scheduler() { switch_context(running().context, launch.scheduler); }
         to_scheduler();
 }
 
+// Steps are counted, and not seconds, so that a busy machine makes no difference.
 void count_steps(uint64_t steps)
 {
     launch.steps += steps;
-    if (launch.steps > MOST_STEPS)
-        fail("the launch does not end: " + std::to_string(MOST_STEPS) + " steps were not enough");
+    if (launch.steps > launch.rules.most_steps)
+        fail("the launch does not end: " + std::to_string(launch.rules.most_steps) + " steps were not enough");
 }
 
 void wait()
@@ -127,8 +133,10 @@ Fiber &next_fiber()
 }
 
 // -- barriers and shuffles --------------------------------------------------------------------------------------------
-void barrier(Place place)
+void barrier(Place place, int number)
 {
+    if (number == launch.rules.left_out)
+        return;
     Fiber &me = running();
     me.state = AT_BARRIER;
     me.place = place;
@@ -259,14 +267,15 @@ void run_block()
     launch.shared_bytes = 0;
 }
 
-void run_grid(void (*run)(void **), void **arguments, dim3 grid, dim3 block, uint64_t seed)
+void run_grid(void (*run)(void **), void **arguments, dim3 grid, dim3 block, const Rules &rules)
 {
     launch.run = run;
     launch.arguments = arguments;
     current.grid = grid;
     current.block = block;
     launch.threads = int(block.x * block.y * block.z);
-    launch.random = seed * 0x9e3779b97f4a7c15u | 1;
+    launch.rules = rules;
+    launch.random = rules.seed * 0x9e3779b97f4a7c15u | 1;
     launch.steps = 0;
     launch.error.clear();
     while (launch.stacks.size() < size_t(launch.threads))
@@ -355,7 +364,7 @@ const Kernel &find(const char *name)
 }
 
 std::string launch_kernel(const Kernel &kernel, const Argument *arguments, int count, const char *const *names,
-                                 dim3 grid, dim3 block, uint64_t seed)
+                                 dim3 grid, dim3 block, const Rules &rules)
 {
     const std::lock_guard<std::mutex> lock(launch.one_at_a_time);
     std::vector<Guarded *> tensors(count);
@@ -369,7 +378,7 @@ std::string launch_kernel(const Kernel &kernel, const Argument *arguments, int c
             tensors[i]->fill_with_nan();
         values[i] = &tensors[i]->data;
     }
-    run_grid(kernel.run, values.data(), grid, block, seed);
+    run_grid(kernel.run, values.data(), grid, block, rules);
     std::string error = launch.error;
     for (int i = 0; i < count; ++i) {
         if (!tensors[i])
@@ -399,11 +408,12 @@ EXPORTED const char *const *declared(const char *kernel, int *count)
 
 // The error, or nothing, is written to `error`.
 EXPORTED void launch(const char *kernel, const emulator::Argument *arguments, int count, const char *const *names,
-                     const unsigned *grid, const unsigned *block, uint64_t seed, char *error, size_t error_bytes)
+                     const unsigned *grid, const unsigned *block, const emulator::Rules *rules, char *error,
+                     size_t error_bytes)
 {
     const std::string text = emulator::launch_kernel(emulator::find(kernel), arguments, count, names,
                                                      dim3{grid[0], grid[1], grid[2]},
-                                                     dim3{block[0], block[1], block[2]}, seed);
+                                                     dim3{block[0], block[1], block[2]}, *rules);
     snprintf(error, error_bytes, "%s", text.c_str());
 }
 

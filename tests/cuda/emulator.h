@@ -51,7 +51,7 @@ struct Current {
 };
 extern Current current;
 
-void barrier(Place place);
+void barrier(Place place, int number);   // cuda_emulator.py numbers the barriers of a source
 uint64_t meet(Place place, unsigned mask, uint64_t value, int source);   // the value of lane `source`
 int new_site();
 void *shared_memory(int site, size_t bytes);
@@ -140,7 +140,7 @@ SPELLED(long long, "int64_t")
 #define blockDim (emulator::current.block)
 #define gridDim (emulator::current.grid)
 #define HERE (emulator::Place{__FILE__, __LINE__})
-#define __syncthreads() emulator::barrier(HERE)
+#define __syncthreads(number) emulator::barrier(HERE, number)
 #define __shfl_sync emulator::Shuffle{HERE}.index
 #define __shfl_up_sync emulator::Shuffle{HERE}.up
 #define __shfl_down_sync emulator::Shuffle{HERE}.down

@@ -243,8 +243,9 @@ NEIGHBOURS = {
 }
 
 
-SHAPES = [(2, 1, 5), (2, 16, 3), (3, 33, 67), (1, 1031, 9), (1, 21, 34)]
-MORE_SHAPES = [(1, 2, 67), (3, 9, 7), (1, 64, 2), (2, 65, 37), (2, 1, 6), (3, 8, 2), (2, 32, 4)]
+# (batch, classes, neighbours): one class, rows of one thread alone and in pairs, and rows of four threads.
+SHAPES = [(2, 1, 5), (2, 16, 3), (1, 21, 34), (3, 33, 67)]
+MORE_SHAPES = [(1, 1031, 9), (1, 2, 67), (3, 9, 7), (1, 64, 2), (2, 65, 37), (2, 1, 6), (3, 8, 2), (2, 32, 4)]
 
 
 @pytest.mark.parametrize("shape", [*SHAPES, *(pytest.param(shape, marks=pytest.mark.slow) for shape in MORE_SHAPES)],
@@ -285,9 +286,12 @@ def test_the_counts_of_shared_rows_are_ready_for_the_next_launch(name, rng):
     assert max(launched.values()) == 2 * LAUNCHES.get(name, 1)
 
 
-@pytest.mark.parametrize("name, case", cases(extra=False))
+SEVERAL_OUTPUTS = [name for name in OPS if len(registry.get(name).op.outputs) > 1]
+
+
+@pytest.mark.parametrize("name, case", cases(SEVERAL_OUTPUTS, extra=False))
 def test_null_is_left_alone(name, case, rng):
-    """One target at a time is written, the others keep what they had (the emulator says so, and we look)."""
+    """One of several outputs at a time is written, the others keep what they had: the emulator says so, and we look."""
     run = Run(name, case, "float32", "write", rng)
     op, outputs = run.entry.op, run.forward("write")
     for i, wanted in enumerate(op.outputs):

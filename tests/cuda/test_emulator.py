@@ -1,5 +1,4 @@
 """The emulator itself: what CUDA defines comes out as CUDA defines it, and a planted bug of each kind is caught."""
-import ctypes
 import itertools
 import os
 import pathlib
@@ -24,74 +23,97 @@ PRELUDE = cuda_source.joined(cuda_source.prelude())
 MARK = '#line 1 "kernel.cu"\n'
 
 
-def run(body, arrays, grid=1, block=64, signature=None, declared="float *out"):
-    """A kernel `f` with this body, launched on float32 arrays; its arguments are spelled in `declared`."""
-    source = f"{PRELUDE}{MARK}template <typename T> __global__ void f({declared})\n{{\n{body}\n}}\n"
-    kernel = CudaModule(source, exports=["f<float>"]).get_kernel("f<float>", signature or declared)
-    kernel.launch(arrays, mx.cpu(), (grid, 1, 1), (block, 1, 1))
+class Kernel:
+    """A small kernel of one of the tests below. All of them are compiled as one program, when the first is launched."""
+    all = []
+
+    def __init__(self, body, declared="float *out", bounds="", prelude=PRELUDE):
+        self.name, self.declared, self.prelude = f"f{len(Kernel.all)}", declared, prelude
+        self.text = (f"{MARK}template <typename T> __global__ void {bounds} {self.name}({declared})\n"
+                     f"{{\n{body}\n}}\n")
+        Kernel.all.append(self)
+
+    def launch(self, arrays, grid=1, block=64, signature=None):
+        """Launch it on float32 arrays."""
+        neighbours = [kernel for kernel in Kernel.all if kernel.prelude == self.prelude]
+        source = self.prelude + "".join(kernel.text for kernel in neighbours)
+        module = CudaModule(source, exports=[f"{kernel.name}<float>" for kernel in neighbours])
+        kernel = module.get_kernel(f"{self.name}<float>", signature or self.declared)
+        kernel.launch(arrays, mx.cpu(), (grid, 1, 1), (block, 1, 1))
+
+    def computed(self, size=64, **how):
+        """Return what it leaves in its only argument."""
+        out = mx.nd.zeros(size)
+        self.launch([out], **how)
+        return out.asnumpy()
 
 
-def computed(body, size=64, **how):
-    out = mx.nd.zeros(size)
-    run(body, [out], **how)
-    return out.asnumpy()
-
-
-def refused(match, body, size=64, **how):
-    with pytest.raises(EmulatorError, match=match):
-        computed(body, size, **how)
+SHUFFLES = {
+    "__shfl_xor_sync(~0u, x, 5)": lambda i: i ^ 5,
+    "__shfl_sync(~0u, x, 40)": lambda i: 8,
+    "__shfl_sync(~0u, x, 3, 8)": lambda i: i // 8 * 8 + 3,
+    "__shfl_up_sync(~0u, x, 3)": lambda i: i - 3 if i >= 3 else i,
+    "__shfl_down_sync(~0u, x, 3, 16)": lambda i: i + 3 if i % 16 + 3 < 16 else i,
+}
+SHUFFLED = {call: Kernel(f"const float x = threadIdx.x % 32; out[threadIdx.x] = {call};") for call in SHUFFLES}
+QUOTIENTS = [(7, 2), (2**32 - 1, 10), (2**32, 10), (2**50, 2**33 + 1), (5, 2**40)]
+DIVIDED = {(a, b): Kernel(f"const int64_t a = {a}ll, b = {b}ll; out[0] = quotient(a, b) == a / b;")
+           for a, b in QUOTIENTS}
 
 
 class TestRight:
+    indices = Kernel("const int64_t i = first_item(); out[i] = blockIdx.x * 1000 + threadIdx.x + i * blockDim.x;")
+
     def test_indices(self):
-        out = computed("const int64_t i = first_item(); out[i] = blockIdx.x * 1000 + threadIdx.x + i * blockDim.x;",
-                       size=96, grid=3, block=32)
+        out = self.indices.computed(size=96, grid=3, block=32)
         np.testing.assert_array_equal(out, [i // 32 * 1000 + i % 32 + i * 32 for i in range(96)])
 
-    @pytest.mark.parametrize("call, source", [
-        ("__shfl_xor_sync(~0u, x, 5)", lambda i: i ^ 5),
-        ("__shfl_sync(~0u, x, 40)", lambda i: 8),
-        ("__shfl_sync(~0u, x, 3, 8)", lambda i: i // 8 * 8 + 3),
-        ("__shfl_up_sync(~0u, x, 3)", lambda i: i - 3 if i >= 3 else i),
-        ("__shfl_down_sync(~0u, x, 3, 16)", lambda i: i + 3 if i % 16 + 3 < 16 else i),
-    ])
-    def test_shuffles(self, call, source):
-        out = computed(f"const float x = threadIdx.x % 32; out[threadIdx.x] = {call};")
-        np.testing.assert_array_equal(out, [source(i) for i in range(32)] * 2)
+    @pytest.mark.parametrize("call", SHUFFLES)
+    def test_shuffles(self, call):
+        out = SHUFFLED[call].computed()
+        np.testing.assert_array_equal(out, [SHUFFLES[call](i) for i in range(32)] * 2)
+
+    part_of_a_warp = Kernel("out[threadIdx.x] = threadIdx.x;\n"
+                            "if (threadIdx.x < 4) out[threadIdx.x] = __shfl_xor_sync(0xfu, out[threadIdx.x], 1);")
 
     def test_part_of_a_warp_shuffles(self):
-        out = computed("out[threadIdx.x] = threadIdx.x;\n"
-                       "if (threadIdx.x < 4) out[threadIdx.x] = __shfl_xor_sync(0xfu, out[threadIdx.x], 1);", size=32,
-                       block=32)
+        out = self.part_of_a_warp.computed(size=32, block=32)
         np.testing.assert_array_equal(out[:5], [1, 0, 3, 2, 4])
 
-    @pytest.mark.parametrize("a, b", [(7, 2), (2**32 - 1, 10), (2**32, 10), (2**50, 2**33 + 1), (5, 2**40)])
+    @pytest.mark.parametrize("a, b", QUOTIENTS)
     def test_quotients(self, a, b):
-        out = computed(f"const int64_t a = {a}ll, b = {b}ll; out[0] = quotient(a, b) == a / b;")
-        assert out[0] == 1
+        assert DIVIDED[a, b].computed()[0] == 1
+
+    double = Kernel("out[threadIdx.x] = float(__shfl_xor_sync(~0u, 1e-300 * threadIdx.x, 1) * 1e300);")
 
     def test_a_double_is_shuffled_whole(self):
-        out = computed("out[threadIdx.x] = float(__shfl_xor_sync(~0u, 1e-300 * threadIdx.x, 1) * 1e300);")
-        np.testing.assert_allclose(out, [i ^ 1 for i in range(64)])
+        np.testing.assert_allclose(self.double.computed(), [i ^ 1 for i in range(64)])
+
+    shared = Kernel("__shared__ float all[64];\nall[threadIdx.x] = threadIdx.x;\n__syncthreads();\n"
+                    "out[threadIdx.x] = all[63 - threadIdx.x];")
 
     def test_shared_memory_and_barriers(self):
-        out = computed("__shared__ float all[64];\nall[threadIdx.x] = threadIdx.x;\n__syncthreads();\n"
-                       "out[threadIdx.x] = all[63 - threadIdx.x];")
-        np.testing.assert_array_equal(out, np.arange(64)[::-1])
+        np.testing.assert_array_equal(self.shared.computed(), np.arange(64)[::-1])
+
+    unwritten = Kernel("__shared__ float all[32];\nout[first_item()] = all[threadIdx.x];\n__syncthreads();\n"
+                       "all[threadIdx.x] = 1;")
 
     def test_shared_memory_is_full_of_nan_in_every_block(self):
-        out = computed("__shared__ float all[32];\nout[first_item()] = all[threadIdx.x];\n__syncthreads();\n"
-                       "all[threadIdx.x] = 1;", grid=2, block=32)
-        assert np.isnan(out).all()
+        assert np.isnan(self.unwritten.computed(grid=2, block=32)).all()
+
+    atomics = Kernel("__shared__ int n;\nif (threadIdx.x == 0) n = 5;\n__syncthreads();\natomicAdd(&n, 2);\n"
+                     "__syncthreads();\nout[threadIdx.x] = n;")
 
     def test_atomics(self):
-        out = computed("__shared__ int n;\nif (threadIdx.x == 0) n = 5;\n__syncthreads();\natomicAdd(&n, 2);\n"
-                       "__syncthreads();\nout[threadIdx.x] = n;")
-        np.testing.assert_array_equal(out, [133] * 64)
+        np.testing.assert_array_equal(self.atomics.computed(), [133] * 64)
+
+    vectors = Kernel("*(float4 *)(out + 4 * threadIdx.x) = make_float4(0, 1, 2, threadIdx.x);")
 
     def test_vectors(self):
-        out = computed("*(float4 *)(out + 4 * threadIdx.x) = make_float4(0, 1, 2, threadIdx.x);", size=256)
-        np.testing.assert_array_equal(out.reshape(64, 4)[5], [0, 1, 2, 5])
+        np.testing.assert_array_equal(self.vectors.computed(size=256).reshape(64, 4)[5], [0, 1, 2, 5])
+
+    halves = Kernel("for (int64_t i = first_item(); i < size; i += item_step()) out[i] = float(__half(in[i]));",
+                    declared="const float *in, float *out, int64_t size")
 
     def test_every_float16(self):
         """Each converts to float and back; what lies between neighbours becomes the nearer one, ties to even."""
@@ -102,136 +124,128 @@ class TestRight:
                                  np.nextafter(middle, np.float32(1e9)), [65519.9, 65520, 1e9, np.inf, -np.inf]])
         values = values.astype("float32")
         stored, got = mx.nd.array(values, dtype="float32"), mx.nd.zeros(values.shape, dtype="float32")
-        run("for (int64_t i = first_item(); i < size; i += item_step()) out[i] = float(__half(in[i]));",
-            [stored, got, values.size], declared="const float *in, float *out, int64_t size")
+        self.halves.launch([stored, got, values.size])
         with np.errstate(over="ignore"):
             np.testing.assert_array_equal(got.asnumpy(), values.astype("float16").astype("float32"))
 
+    order = Kernel("__shared__ int n[1];\nif (n[0] < 0) n[0] = 0;\nout[threadIdx.x] = n[0]++;")
+
     def test_the_order_of_threads_changes(self):
         """This shows a missing barrier; and a launch runs every thread once."""
-        orders = {tuple(computed("__shared__ int n[1];\nif (n[0] < 0) n[0] = 0;\nout[threadIdx.x] = n[0]++;"))
-                  for _ in range(4)}
+        orders = {tuple(self.order.computed()) for _ in range(4)}
         assert len(orders) == 4 and all(sorted(order) == list(range(64)) for order in orders)
 
 
+# What CUDA leaves undefined: (what the emulator says, the kernel, how it is launched).
+REFUSED = {
+    "some threads miss a barrier": (r"wait for ever: 7 at __syncthreads \(kernel.cu:3\), 57 have returned",
+                                    Kernel("if (threadIdx.x < 7) __syncthreads();"), {}),
+    "threads meet at different barriers": (
+        "meet at two barriers, kernel.cu:[46] and kernel.cu:[46]",
+        Kernel("if (threadIdx.x < 7)\n__syncthreads();\nelse\n__syncthreads();"), {}),
+    "lanes miss a shuffle": (
+        r"wait for ever: 16 at a shuffle \(kernel.cu:4\), 48 have returned",
+        Kernel("if (threadIdx.x < 16)\nout[threadIdx.x] = __shfl_xor_sync(0xffffffffu, 1.f, 1);"), {}),
+    "a warp that is not full": ("wait for ever: 20 at a shuffle",
+                                Kernel("out[threadIdx.x] = __shfl_xor_sync(~0u, 1.f, 1);"), {"block": 20}),
+    "a shuffle from outside its mask": ("takes from lane 4, which its mask leaves out",
+                                        Kernel("if (threadIdx.x < 4) out[0] = __shfl_sync(0xfu, 1.f, 4);"), {}),
+    "a shuffle without its own lane": ("mask leaves out the calling lane",
+                                       Kernel("if (threadIdx.x < 8) out[0] = __shfl_sync(0xfu, 1.f, 0);"), {}),
+    "lanes shuffle in different places": (
+        "meet at two shuffles", Kernel("if (threadIdx.x < 16)\nout[0] = __shfl_sync(~0u, 1.f, 0);\nelse\n"
+                                       "out[1] = __shfl_sync(~0u, 1.f, 0);"), {}),
+    "an index outside a shared array": (
+        "an index outside an array, kernel.cu:4",
+        Kernel("__shared__ float all[63];\nall[threadIdx.x] = 1;\nout[threadIdx.x] = all[0];"), {}),
+    "too much shared memory": (
+        "more than 48 KB",
+        Kernel("__shared__ double all[6145];\nall[threadIdx.x] = 1;\nout[threadIdx.x] = all[0];"), {}),
+    "a misaligned vector": ("misaligned", Kernel("*(float4 *)(out + 1) = make_float4(1, 2, 3, 4);"), {}),
+    "more threads than launch bounds": ("cannot be launched", Kernel("", bounds="__launch_bounds__(32)"), {}),
+    **{f"a launch that never ends: {loop}": (
+        r"the launch does not end: 1000000 steps were not enough \(thread \d+,0,0 of block 0,0,0\)", Kernel(loop), {})
+       for loop in ("while (out[0] != 1) out[1] += 1;", "for (;;) __syncthreads();")},
+    **{f"a write outside a tensor at {index}": ("writes outside out",
+                                                Kernel(f"if (threadIdx.x == 0) out[{index}] = 1;"), {})
+       for index in (-1, 64, -64, 127)},
+    **{f"arithmetic: {expression}": (what, Kernel(f"out[threadIdx.x] = float({expression});"), {})
+       for expression, what in (("int(threadIdx.x) * 0x7fffffff", "multiplication that overflows"),
+                                ("1 / int(threadIdx.x)", "division by zero"),
+                                ("int64_t(1e19f + threadIdx.x)", "does not fit"),
+                                ("1 << (32 + threadIdx.x)", "shift by too much"))},
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_cuda_leaves_undefined_is_refused(what, monkeypatch):
+    match, kernel, how = REFUSED[what]
+    monkeypatch.setattr(cuda_emulator, "MOST_STEPS", 1000000)
+    with pytest.raises(EmulatorError, match=match):
+        kernel.computed(**how)
+
+
 class TestRefused:
-    """What CUDA leaves undefined, or what a signature of mx.rtc may get wrong unnoticed."""
+    """What a signature of mx.rtc may get wrong unnoticed, and what is NaN."""
 
-    def test_some_threads_miss_a_barrier(self):
-        refused(r"wait for ever: 7 at __syncthreads \(kernel.cu:3\), 57 have returned",
-                "if (threadIdx.x < 7) __syncthreads();")
-
-    def test_threads_meet_at_different_barriers(self):
-        refused("meet at two barriers, kernel.cu:[46] and kernel.cu:[46]",
-                "if (threadIdx.x < 7)\n__syncthreads();\nelse\n__syncthreads();")
-
-    @pytest.mark.parametrize("loop", ["while (out[0] != 1) out[1] += 1;", "for (;;) __syncthreads();"])
-    def test_a_launch_that_never_ends(self, loop):
-        refused(r"the launch does not end: 536870912 steps were not enough \(thread \d+,0,0 of block 0,0,0\)", loop)
-
-    def test_lanes_miss_a_shuffle(self):
-        refused(r"wait for ever: 16 at a shuffle \(kernel.cu:4\), 48 have returned",
-                "if (threadIdx.x < 16)\nout[threadIdx.x] = __shfl_xor_sync(0xffffffffu, 1.f, 1);")
-
-    def test_a_warp_that_is_not_full(self):
-        refused("wait for ever: 20 at a shuffle", "out[threadIdx.x] = __shfl_xor_sync(~0u, 1.f, 1);", block=20)
-
-    def test_a_shuffle_from_outside_its_mask(self):
-        refused("takes from lane 4, which its mask leaves out",
-                "if (threadIdx.x < 4) out[0] = __shfl_sync(0xfu, 1.f, 4);")
-
-    def test_a_shuffle_without_its_own_lane(self):
-        refused("mask leaves out the calling lane", "if (threadIdx.x < 8) out[0] = __shfl_sync(0xfu, 1.f, 0);")
-
-    def test_lanes_shuffle_in_different_places(self):
-        refused("meet at two shuffles", "if (threadIdx.x < 16)\nout[0] = __shfl_sync(~0u, 1.f, 0);\nelse\n"
-                "out[1] = __shfl_sync(~0u, 1.f, 0);")
-
-    @pytest.mark.parametrize("index", ["-1", "64", "-64", "127"])
-    def test_a_write_outside_a_tensor(self, index):
-        refused("writes outside out", f"if (threadIdx.x == 0) out[{index}] = 1;")
+    neighbours = Kernel("const float *p = out; out[threadIdx.x] = threadIdx.x & 1 ? p[-1] : p[64];")
 
     def test_a_read_outside_a_tensor_is_nan(self):
-        out = computed("const float *p = out; out[threadIdx.x] = threadIdx.x & 1 ? p[-1] : p[64];")
-        assert np.isnan(out).all()
+        assert np.isnan(self.neighbours.computed()).all()
+
+    all_but_one = Kernel("if (threadIdx.x != 5) out[threadIdx.x] = 1;")
 
     def test_an_unwritten_element_is_nan(self):
-        assert np.isnan(computed("if (threadIdx.x != 5) out[threadIdx.x] = 1;")).sum() == 1
+        assert np.isnan(self.all_but_one.computed()).sum() == 1
 
-    def test_an_index_outside_a_shared_array(self):
-        refused("an index outside an array, kernel.cu:4",
-                "__shared__ float all[63];\nall[threadIdx.x] = 1;\nout[threadIdx.x] = all[0];")
-
-    def test_too_much_shared_memory(self):
-        refused("more than 48 KB", "__shared__ double all[6145];\nall[threadIdx.x] = 1;\nout[threadIdx.x] = all[0];")
-
-    def test_a_misaligned_vector(self):
-        refused("misaligned", "*(float4 *)(out + 1) = make_float4(1, 2, 3, 4);")
-
-    @pytest.mark.parametrize("expression, what", [("int(threadIdx.x) * 0x7fffffff", "multiplication that overflows"),
-                                                  ("1 / int(threadIdx.x)", "division by zero"),
-                                                  ("int64_t(1e19f + threadIdx.x)", "does not fit"),
-                                                  ("1 << (32 + threadIdx.x)", "shift by too much")])
-    def test_arithmetic(self, expression, what):
-        refused(what, f"out[threadIdx.x] = float({expression});")
+    ones = Kernel("out[threadIdx.x] = 1;")
 
     @pytest.mark.parametrize("signature", ["const float *out", "double *out", "float *out, int n"])
     def test_a_signature_that_is_not_the_kernels(self, signature):
-        refused(r"declares \(float \*\), its signature says", "out[threadIdx.x] = 1;", signature=signature)
+        with pytest.raises(EmulatorError, match=r"declares \(float \*\), its signature says"):
+            self.ones.computed(signature=signature)
+
+    writes_const = Kernel("((float *)in)[0] = 5;", declared="const float *in, float *out")
 
     def test_a_write_to_what_is_const(self):
         with pytest.raises(EmulatorError, match="writes in, which its signature calls const"):
-            run("((float *)in)[0] = 5;", [mx.nd.zeros(4), mx.nd.zeros(4)], declared="const float *in, float *out")
+            self.writes_const.launch([mx.nd.zeros(4), mx.nd.zeros(4)])
+
+    how = {"declared": "float *out, int out_request"}
+    writes, stores = Kernel("out[0] = 5;", **how), Kernel("store(out, 0, 5, out_request);", **how)
 
     def test_a_write_to_what_is_to_be_left_alone(self):
-        how = {"declared": "float *out, int out_request"}
         with pytest.raises(EmulatorError, match="writes out, which is to be left alone"):
-            run("out[0] = 5;", [mx.nd.zeros(4), 0], **how)
-        run("store(out, 0, 5, out_request);", [mx.nd.zeros(4), 0], **how)
+            self.writes.launch([mx.nd.zeros(4), 0])
+        self.stores.launch([mx.nd.zeros(4), 0])
 
     def test_a_tensor_of_another_type(self):
         with pytest.raises(EmulatorError, match="takes float for out and got float64"):
-            run("", [mx.nd.zeros(4, dtype="float64")])
+            self.ones.launch([mx.nd.zeros(4, dtype="float64")])
 
     @pytest.mark.parametrize("block", [0, 1025])
     def test_a_launch_that_cannot_be(self, block):
-        refused("cannot be launched", "out[0] = 1;", block=block)
-
-    def test_more_threads_than_launch_bounds(self):
-        source = f"{PRELUDE}{MARK}template <typename T> __global__ void __launch_bounds__(32) f(T *out) {{}}\n"
-        kernel = CudaModule(source, exports=["f<float>"]).get_kernel("f<float>", "float *out")
         with pytest.raises(EmulatorError, match="cannot be launched"):
-            kernel.launch([mx.nd.zeros(4)], mx.cpu(), (1, 1, 1), (64, 1, 1))
+            self.ones.computed(block=block)
 
     def test_a_kernel_that_does_not_compile(self):
-        refused(r"(?s)refuses the kernels.*kernel.cu:3", "out[0] = undeclared;")
+        source = f"{PRELUDE}{MARK}template <typename T> __global__ void f(float *out)\n{{\nout[0] = undeclared;\n}}\n"
+        with pytest.raises(EmulatorError, match=r"(?s)refuses the kernels.*kernel.cu:3"):
+            CudaModule(source, exports=["f<float>"])
 
 
-def planted(old, new):
-    """Return a CudaModule whose source has a bug."""
-    class Planted(CudaModule):
-        def __init__(self, source, options=(), exports=()):
-            assert re.search(old, source), f"the source no longer has {old}"
-            super().__init__(re.sub(old, new, source, count=1), options, exports)
-    return Planted
-
-
-class Switchable(CudaModule):
-    """Its barriers can be left out, one at a time, and it is compiled once for all of them."""
-    left_out = -1   # the number of a barrier in the source
+class Planted(CudaModule):
+    """Its source has a bug: ``new`` in place of what ``old`` matches."""
+    old = new = None
 
     def __init__(self, source, options=(), exports=()):
-        numbers = itertools.count()
-        switched = re.sub(r"__syncthreads\(\);", lambda _: f"left_out == {next(numbers)} ? void() : __syncthreads();",
-                          source)
-        variable = 'extern "C" { __attribute__((visibility("default"))) int left_out; }\n'
-        super().__init__(variable + switched, options, exports)
-        ctypes.c_int.in_dll(self.library, "left_out").value = self.left_out
+        assert re.search(self.old, source), f"the source no longer has {self.old}"
+        super().__init__(re.sub(self.old, self.new, source, count=1), options, exports)
 
 
 def leaving_out(pattern):
-    """Return the module without the barrier that is a pattern's group."""
-    class Without(Switchable):
+    """Return a CudaModule in which no thread waits at the barrier that is a pattern's group."""
+    class Without(CudaModule):
         def __init__(self, source, options=(), exports=()):
             match = re.search(pattern, source)
             assert match, f"the source no longer has {pattern}"
@@ -263,7 +277,7 @@ def corners(rng, count):
 
 @pytest.fixture
 def launched(monkeypatch, rng):
-    """Runs a kernel, of which only the instance at hand is compiled: launched(CudaModule, what, request).
+    """Runs a kernel: launched(CudaModule, what, request). Of a source of the test's own, only that one is compiled.
 
     It returns what the kernel leaves in a tensor that was random before, and what it should.
     """
@@ -272,7 +286,8 @@ def launched(monkeypatch, rng):
     def launched(module, what, request="write"):
         name, shape, attrs, direction, gradient, dtype, *_ = (*what, *DEFAULTS[len(what):])
         op, function = registry.get(name).op, getattr(gops.ops, name)
-        monkeypatch.setattr(cuda_emulator, "instances", lambda exports: tuple(e for e in exports if direction in e))
+        if issubclass(module, Planted):
+            monkeypatch.setattr(cuda_emulator, "instances", lambda exports: tuple(e for e in exports if direction in e))
         cuda_emulator.install(monkeypatch, module)
         others = MORE[name](shape, rng) if name in MORE else {}
         drawn = {op.inputs[0].name: rng.randn(*shape), **others}
@@ -332,9 +347,9 @@ def test_a_bug_planted_in_an_operator_is_caught(bug, request_, launched):
     assert right(*launched(CudaModule, (*what, "forward"), request_))
     if error:
         with pytest.raises(EmulatorError, match=error):
-            launched(planted(old, new), (*what, "forward"), request_)
+            launched(type(bug, (Planted,), {"old": old, "new": new}), (*what, "forward"), request_)
     elif bug != "add_is_ignored" or request_ == "add":
-        assert not right(*launched(planted(old, new), (*what, "forward"), request_))
+        assert not right(*launched(type(bug, (Planted,), {"old": old, "new": new}), (*what, "forward"), request_))
 
 
 # Every barrier of every kernel: (what precedes it, what follows, (operator, shape, attributes, direction)).
@@ -389,7 +404,7 @@ def test_every_barrier_is_needed(barrier, launched, monkeypatch):
         except EmulatorError:
             return True
 
-    assert all(right(*launched(Switchable, what)) for _ in range(2))
+    assert all(right(*launched(CudaModule, what)) for _ in range(2))
     assert any(wrong() for _ in range(8))
 
 
@@ -398,19 +413,22 @@ def test_more_samples_than_are_searched_at_once(written, launched):
     assert right(*launched(CudaModule, ("center_loss", (65600, 1), {}, "backward", written)))
 
 
-def test_the_barrier_in_front_of_a_reduction_is_needed(monkeypatch):
+REDUCTION = re.compile(r"__syncthreads\(\);(   // the reduction before)")
+TWO_REDUCTIONS = ("const float sum = reduce_block(float(threadIdx.x), Sum());\n"
+                  "out[threadIdx.x] = reduce_block(sum + threadIdx.x, Sum());")
+IN_A_ROW = Kernel(TWO_REDUCTIONS)
+WITHOUT_A_BARRIER = Kernel(TWO_REDUCTIONS, prelude=REDUCTION.sub(r"\1", PRELUDE))
+
+
+def test_the_barrier_in_front_of_a_reduction_is_needed():
     """These kernels have two reductions of a block in a row, which the table's kernels do not have."""
-    without = re.sub(r"__syncthreads\(\);(   // the reduction before)", r"\1", PRELUDE)
-    assert without.count("__syncthreads();") == PRELUDE.count("__syncthreads();") - 1
-    body = ("const float sum = reduce_block(float(threadIdx.x), Sum());\n"
-            "out[threadIdx.x] = reduce_block(sum + threadIdx.x, Sum());")
+    assert len(REDUCTION.findall(PRELUDE)) == 1
 
-    def wrong():
-        return not (computed(body, size=256, block=256) == 256 * 32640 + 32640).all()
+    def wrong(kernel):
+        return not (kernel.computed(size=256, block=256) == 256 * 32640 + 32640).all()
 
-    assert not any(wrong() for _ in range(8))
-    monkeypatch.setattr(sys.modules[__name__], "PRELUDE", without)
-    assert any(wrong() for _ in range(8))
+    assert not any(wrong(IN_A_ROW) for _ in range(8))
+    assert any(wrong(WITHOUT_A_BARRIER) for _ in range(8))
 
 
 def test_the_table_has_every_barrier():

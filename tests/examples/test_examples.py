@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from gluonops.data import digits
 from matplotlib.image import imread
-from training_runs import assert_fits_80_columns, last_words
+from training_runs import assert_fits_80_columns, last_words, write_few_digits
 
 EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
 SCRIPTS = ("train_digits.py", "module_mlp.py", "module_finetune.py", "finetune_digits.py", "drop_in.py")
@@ -125,17 +125,19 @@ class TestTrainDigits:
             assert min(picture.shape[:2]) > 300 and picture.std() > 0.05
         return found
 
-    def test_embedded(self, tmp_path, monkeypatch, capsys):
-        out, err = run(tmp_path, "train_digits.py", "--epochs", "2", "--seed", "1", "--mode", "CRD")
+    def test_few_digits(self, tmp_path, monkeypatch, capsys, typed):
+        write_few_digits(tmp_path / "few")
+        options = ("--data-dir", "few", "--epochs", "4", "--seed", "1", "--mode", "CRD")
+        out, err = typed.script(EXAMPLES / "train_digits.py", *options)
         found = self.check(out, tmp_path / "out" / "train_digits")
-        assert [row["epoch"] for row in found["epochs"]] == [1, 2]
-        assert found["epochs"][1]["loss"] < found["epochs"][0]["loss"] and found["held_out_accuracy"] > 0.5
+        assert [row["epoch"] for row in found["epochs"]] == [1, 2, 3, 4]
+        assert found["epochs"][3]["loss"] < found["epochs"][0]["loss"] and found["held_out_accuracy"] > 0.5
         assert found["options"]["mode"] == "CRD" and "training: 100%" in err
         assert_fits_80_columns(err)
 
         net = gops.models.lenet_reorg(mode="CRD")
         net.load_parameters(str(tmp_path / "out" / "train_digits" / "best.params"))
-        held_out = digits(seed=1)[1]
+        held_out = digits(tmp_path / "few", seed=1)[1]
         predicted = net(mx.nd.array(held_out.images)).asnumpy().argmax(1)
         assert (predicted == held_out.labels).mean() == pytest.approx(found["held_out_accuracy"], abs=1e-9)
         monkeypatch.chdir(tmp_path)
@@ -173,7 +175,8 @@ class TestFinetuneDigits:
         return results(folder)
 
     def test_trains_what_it_says(self, tmp_path, typed):
-        out, _ = typed.script(EXAMPLES / "finetune_digits.py", "--epochs", "1")
+        write_few_digits(tmp_path / "few")
+        out, _ = typed.script(EXAMPLES / "finetune_digits.py", "--epochs", "1", "--data-dir", "few")
         found = self.check(tmp_path / "out" / "finetune_digits")
         assert f"digits 5-9, backbone released  {found['released']:.4f}" in out
 
@@ -187,18 +190,18 @@ class TestFinetuneDigits:
 
 class TestModuleMLP:
     def test_trains_and_scores(self, tmp_path):
-        out, err = run(tmp_path, "module_mlp.py", "--out", ".", PATH=str(tmp_path))
+        out, err = run(tmp_path, "module_mlp.py", "--out", ".", "--epochs", "8", PATH=str(tmp_path))
         assert re.search(r"^fc1\(FullyConnected\) +128 +100480 +flatten0", out, re.M)
         assert "Total params: 109386" in out
-        assert re.search(r"Epoch\[19\] Batch \[20-40\]\s+Speed: [\d.]+ samples/sec\s+accuracy=", err)
+        assert re.search(r"Epoch\[7\] Batch \[20-40\]\s+Speed: [\d.]+ samples/sec\s+accuracy=", err)
         assert "plot_network was skipped: graphviz's program `dot` is not on the PATH." in out
         accuracy = float(re.search(r"classifies ([\d.]+) of 359 held-out digits", out)[1])
-        assert accuracy > 0.95
+        assert accuracy > 0.9   # with ten other seeds it is 0.953 to 0.978
         assert float(re.search(r"module.score\(\) says ([\d.]+):", out)[1]) == pytest.approx(accuracy, abs=0.05)
 
-        assert sorted(path.name for path in tmp_path.iterdir()) == ["mlp-0020.params", "mlp-symbol.json"]
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["mlp-0008.params", "mlp-symbol.json"]
         assert "gluonops_softmax_output" in operators(tmp_path / "mlp-symbol.json")
-        module = mx.mod.Module.load(str(tmp_path / "mlp"), 20)
+        module = mx.mod.Module.load(str(tmp_path / "mlp"), 8)
         held_out = digits()[1]
         images = mx.io.NDArrayIter(*held_out, batch_size=64)
         module.bind(images.provide_data, images.provide_label, for_training=False)
@@ -270,8 +273,8 @@ class TestModuleFinetune:
 
 
 def test_drop_in(tmp_path, typed):
-    out, _ = typed.script(EXAMPLES / "drop_in.py")
+    out, _ = typed.script(EXAMPLES / "drop_in.py", "--epochs", "1")
     accuracy, gap = re.search(r"classifies ([\d.]+) .*\n.* differ by ([\d.e+-]+) at most", out).groups()
-    assert float(accuracy) > 0.9 and float(gap) <= 1e-5
+    assert float(accuracy) > 0.75 and float(gap) <= 1e-5   # with five seeds it is 0.85 to 0.92
     folder = tmp_path / "out" / "drop_in"
     assert sorted(path.name for path in folder.iterdir()) == ["drop_in-0000.params", "drop_in-symbol.json"]

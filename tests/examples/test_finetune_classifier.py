@@ -31,7 +31,7 @@ def train(monkeypatch, tmp_path):
 
 def test_end_to_end(tmp_path, typed, monkeypatch, capsys):
     """A user trains, exports, and loads what came out."""
-    out, err = typed.script(SCRIPT, "--epochs", "2", "--seed", "1")
+    out, err = typed.script(SCRIPT, "--model", "mlp", "--epochs", "2", "--seed", "1")
     folder = tmp_path / "out" / "finetune_classifier"
     assert sorted(path.name for path in folder.glob("[!.]*")) == [
         "best.params", "classifier-0000.params", "classifier-symbol.json", "confusion.png", "curves.png",

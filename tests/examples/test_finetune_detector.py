@@ -39,7 +39,8 @@ def train(monkeypatch, tmp_path):
 
 def test_end_to_end(tmp_path, typed, monkeypatch):
     """The exported net finds the same in Module, without gluonops, and in the other scripts."""
-    out, err = typed.script(SCRIPT, *QUICK, "--multi-scale", "64", "96", "--accumulate", "2", "--pretrain-epochs", "1")
+    out, err = typed.script(SCRIPT, *QUICK, "--multi-scale", "64", "96", "--accumulate", "2", "--pretrain-epochs", "1",
+                            "--width", "0.25", "--threads", "0")
     folder = tmp_path / "out" / "finetune_detector"
     assert sorted(path.name for path in folder.glob("[!.]*")) == [
         "best.params", "curves.png", "detections.png", "detector-0000.params", "detector-symbol.json", "example.png",
@@ -68,8 +69,8 @@ def test_end_to_end(tmp_path, typed, monkeypatch):
 
     exported = str(folder / "detector")
     net = mx.gluon.SymbolBlock.imports(f"{exported}-symbol.json", ["data"], f"{exported}-0000.params")
-    model = gops.models.tiny_yolov2(classes=found["classes"], anchors=found["anchors"], width=0.5,
-                                       head_channels=(8, 8))
+    model = gops.models.tiny_yolov2(classes=found["classes"], anchors=found["anchors"], width=0.25,
+                                    head_channels=(8, 8))
     model.load_parameters(str(folder / "best.params"))
     images = mx.nd.random.uniform(shape=(2, 3, 96, 64))   # The net was exported with another size.
     for one, other in zip(net(images), model.detect(images, threshold=0.001)):
@@ -146,7 +147,7 @@ def test_ctrl_c_and_resume_give_the_same_numbers(train, stop, options):
 
 
 def test_an_untrained_net_scores_nothing(train):
-    found = results(train("out", *QUICK[:-4], "--threads", "1", "--count", "4", "40", "--lr", "0", "--epochs", "1"))
+    found = results(train("out", *QUICK[:-4], "--threads", "1", "--count", "4", "20", "--lr", "0", "--epochs", "1"))
     assert found["mAP"] < 0.02 and found["AP"] < 0.02
 
 

@@ -7,14 +7,15 @@ import subprocess
 import sys
 import time
 
+import fresh
 import pytest
 
 LAUNCH = str(pathlib.Path(__file__).parents[2] / "examples" / "launch_local.py")
 
 # A worker of dist_sync; the one of rank 1 kills itself in the second round, as a machine that is lost would.
-WORKER = """
+WORKER = fresh.WITHOUT_GLUONOPS + """
 import os, signal, sys
-import gluonops, mxnet as mx
+import mxnet as mx
 kvstore = mx.kv.create("dist_sync")
 kvstore.init(0, mx.nd.zeros(2))
 for i in range(3):

@@ -1,16 +1,19 @@
 """Runs of the fine-tuning scripts inside the test's process, and what they leave behind."""
+import gzip
 import importlib
 import json
 import os
 import pathlib
 import re
 import signal
+import struct
 import sys
 
 import mxnet as mx
 import numpy as np
 import pytest
 from gluonops import train
+from gluonops.data import digits
 
 EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
 
@@ -46,6 +49,17 @@ def runner(monkeypatch, folder, script):
         return folder / out
 
     return run
+
+
+def write_few_digits(folder):
+    """Write 300 of the digits to train on and 100 to hold out into MNIST's files, for ``--data-dir``."""
+    folder.mkdir()
+    for name, split, count in zip(("train", "t10k"), digits(), (300, 100)):
+        arrays = {"images-idx3": (split.images[:count, 0] * 255).round(), "labels-idx1": split.labels[:count]}
+        for kind, array in arrays.items():
+            header = struct.pack(f">BBBB{array.ndim}I", 0, 0, 8, array.ndim, *array.shape)
+            content = gzip.compress(header + array.astype("uint8").tobytes())
+            (folder / f"{name}-{kind}-ubyte.gz").write_bytes(content)
 
 
 def content(folder, file="last.checkpoint"):

@@ -1,4 +1,5 @@
 """Blocks that share a row, ``ops/_shared_rows/shared_rows.cuh``: the last one finishes it, under any schedule."""
+import functools
 import re
 
 import numpy as np
@@ -35,12 +36,19 @@ BLOCKS_FILE = registry.get("dice_loss").folder.parent / "_shared_rows/shared_row
 SOURCE = cuda_source.joined(cuda_source.prelude()) + BLOCKS_FILE.read_text() + KERNEL
 
 
+@functools.cache
 def compiled(old="", new=""):
     """Return the kernel's PTX, from a source with a planted fault."""
     assert old in SOURCE
     program = nvrtc.Compiler().compile(SOURCE.replace(old, new, 1), ())
     assert program.compiled, program.messages
     return program.ptx.decode()
+
+
+@functools.cache
+def parsed(ptx):
+    """Return the kernel in a PTX."""
+    return kernel(parse(ptx), "shared_rows")
 
 
 def launched(ptx, seed, times=1):
@@ -52,7 +60,7 @@ def launched(ptx, seed, times=1):
         ("partial", np.zeros_like(data)))]
     for left in reversed(range(times)):
         memory.put("data", data + left)
-        Launch(kernel(parse(ptx), "shared_rows"), memory, addresses, (ROWS, BLOCKS, 1), (THREADS, 1, 1), seed).run()
+        Launch(parsed(ptx), memory, addresses, (ROWS, BLOCKS, 1), (THREADS, 1, 1), seed).run()
     return memory.get("output")[:, 0], memory.get("counts")
 
 

@@ -11,7 +11,7 @@ FORKS = {
     "subprocess": "subprocess.run(['true'], check=True)",
     "subprocess with preexec_fn": "subprocess.run(['true'], check=True, preexec_fn=int)",
 }
-PROGRAM = """
+SLOW = """
 import gluonops, mxnet as mx, multiprocessing, os, subprocess, sys, time
 
 class Slow(mx.operator.CustomOp):
@@ -26,29 +26,32 @@ class Slow(mx.operator.CustomOp):
 class SlowProperties(mx.operator.CustomOpProp):
     def create_operator(self, ctx, in_shapes, in_dtypes):
         return Slow()
-
+"""
+FORKING = """
 for _ in range({times}):
     y = mx.nd.Custom(mx.nd.ones((2,)), op_type="slow")
     {fork}
     y = mx.nd.Custom(y, op_type="slow") + 1
-print(y.asnumpy() if not {fails} else "goes on")
+print({name!r}, y.asnumpy())
 """
 
 
 @pytest.mark.parametrize("seconds, times", [(0.2, 1), (0, 20)], ids=["computes", "begins"])
-@pytest.mark.parametrize("fork", FORKS)
-def test_a_custom_op_that_is_not_finished(fork, seconds, times):
-    """MXNet waited for it with Python's lock, which it needs; or took its thread away before it had begun."""
-    done = fresh.python("-c", PROGRAM.format(seconds=seconds, times=times, fails=False, fork=FORKS[fork]))
-    assert (done.returncode, done.stdout) == (0, "[5. 5.]\n"), done.stderr
+def test_a_custom_op_that_is_not_finished(seconds, times):
+    """MXNet waited for it with Python's lock, which it needs; or took its thread away before it had begun.
+
+    One process forks in every way. What it has printed says which one stopped it.
+    """
+    code = "".join(FORKING.format(times=times, fork=fork, name=name) for name, fork in FORKS.items())
+    done = fresh.python("-c", SLOW.format(seconds=seconds, fails=False) + code)
+    assert (done.returncode, done.stdout.splitlines()) == (0, [f"{name} [5. 5.]" for name in FORKS]), done.stderr
 
 
 @pytest.mark.parametrize("operator", ["mx.nd.linalg.potrf(-mx.nd.eye(2))",
                                       "mx.nd.Custom(mx.nd.ones(2), op_type='slow')"])
 def test_an_operator_that_failed(operator):
     """MXNet aborted the process: its error left the handler of the fork, where nothing can catch it."""
-    before, _, _ = PROGRAM.partition("for _ in")
-    code = before.format(seconds=0, fails=True) + f"y = {operator}\n{FORKS['fork']}\nprint('goes on')"
+    code = SLOW.format(seconds=0, fails=True) + f"y = {operator}\n{FORKS['fork']}\nprint('goes on')"
     done = fresh.python("-c", code)
     assert done.returncode == 0 and done.stdout.endswith("goes on\n"), done.stderr
     assert "an operator had failed before this process forked, and nobody had read its result" in done.stderr

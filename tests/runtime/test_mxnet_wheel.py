@@ -50,22 +50,40 @@ def stock(tmp_path):
     return write_stock(tmp_path)
 
 
-@pytest.fixture
-def environment(tmp_path):
+class Environment:
     """Runs the command's file in a new virtual environment with the packages of this one, but for MXNet."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
-    site, = tmp_path.glob("venv/lib/python*/site-packages")
-    for path in pathlib.Path(sysconfig.get_path("purelib")).iterdir():
-        if not path.name.startswith("mxnet"):
-            (site / path.name).symlink_to(path)
-    variables = {"PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull, "PATH": os.environ["PATH"]}
 
-    def run(*words):
-        return subprocess.run([tmp_path / "venv" / "bin" / "python", *map(str, words)], capture_output=True, text=True,
-                              cwd=tmp_path, env=variables, check=False)
+    def __init__(self, folder):
+        self.folder = folder
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "venv"], check=True)
+        self.site, = folder.glob("venv/lib/python*/site-packages")
+        for path in pathlib.Path(sysconfig.get_path("purelib")).iterdir():
+            if not path.name.startswith("mxnet"):
+                (self.site / path.name).symlink_to(path)
+        self.view = self.site / "mxnet" / "_gluonops" / "numpy_view.py"
 
-    run.site = site
-    return run
+    def __call__(self, *words):
+        variables = {"PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull, "PATH": os.environ["PATH"]}
+        return subprocess.run([self.folder / "venv" / "bin" / "python", *map(str, words)], capture_output=True,
+                              text=True, cwd=self.folder, env=variables, check=False)
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """(An environment with MXNet, what the command printed when it installed that)."""
+    environment = Environment(tmp_path_factory.mktemp("installed"))
+    done = environment(mxnet_wheel.__file__, "--wheel", write_stock(environment.folder), "--json")
+    assert not done.returncode, done.stderr
+    return environment, json.loads(done.stdout)
+
+
+@pytest.fixture
+def environment(installed):
+    """The environment, in which a test may spoil MXNet's view of NumPy."""
+    environment, _ = installed
+    text = environment.view.read_text()
+    yield environment
+    environment.view.write_text(text)
 
 
 def written(variant, wheel, folder):
@@ -125,29 +143,24 @@ class TestWrite:
 
 
 class TestInstall:
-    def test_once(self, stock, environment):
-        done = environment(mxnet_wheel.__file__, "--wheel", stock, "--json")
-        assert not done.returncode, done.stderr
-        assert json.loads(done.stdout) == {"distribution": "mxnet", "version": "1.9.1+gluonops", "changed": True}
+    def test_once(self, installed):
+        environment, said = installed
+        assert said == {"distribution": "mxnet", "version": "1.9.1+gluonops", "changed": True}
         used = environment("-c", "import mxnet, sys; print(mxnet.__file__, mxnet.cpu, 'gluonops' in sys.modules)")
         assert used.stdout.split() == [str(environment.site / "mxnet" / "__init__.py"), "True", "False"], used.stderr
         assert environment(mxnet_wheel.__file__).stdout == "mxnet 1.9.1+gluonops was installed\n"
 
     def test_again_after_an_older_gluonops(self, stock, environment):
-        environment(mxnet_wheel.__file__, "--wheel", stock)
-        view = environment.site / "mxnet" / "_gluonops" / "numpy_view.py"
-        view.write_text("old = True\n")
+        environment.view.write_text("old = True\n")
         assert environment(mxnet_wheel.__file__, "--wheel", stock).stdout == "mxnet 1.9.1+gluonops is installed\n"
-        assert view.read_text() != "old = True\n"
+        assert environment.view.read_text() != "old = True\n"
 
     def test_another_variant_is_in_the_way(self, tmp_path, environment):
-        environment(mxnet_wheel.__file__, "--wheel", write_stock(tmp_path))
         done = environment(mxnet_wheel.__file__, "cu117", "--wheel", write_stock(tmp_path, "mxnet-cu117"))
         assert done.returncode == 1 and done.stderr.endswith("Run first: pip uninstall mxnet\n")
 
     def test_what_fails_loses_nothing(self, stock, tmp_path, environment):
-        environment(mxnet_wheel.__file__, "--wheel", stock)
-        (environment.site / "mxnet" / "_gluonops" / "numpy_view.py").write_text("old = True\n")
+        environment.view.write_text("old = True\n")
         cut = tmp_path / "cut" / STOCK
         cut.parent.mkdir()
         cut.write_bytes(stock.read_bytes()[:-100])
@@ -165,12 +178,14 @@ class TestInstall:
                             (["--wheel", tmp_path / "absent"], "absent: No such file or directory"),
                             (["--wheel", older], "mxnet-1.8.0-py3-none-manylinux2014_x86_64.whl is not the original "
                                                  "wheel of mxnet 1.9.1"),
-                            (["cu117", "--wheel", renamed, "-o", "out"], "is not the original wheel of mxnet-cu117")):
+                            (["cu117", "--wheel", renamed, "-o", tmp_path / "out"],
+                             "is not the original wheel of mxnet-cu117")):
             done = environment(mxnet_wheel.__file__, *words)
             assert done.returncode == 1 and not done.stdout and text in done.stderr
             assert done.stderr.splitlines()[-1].startswith("gluonops.install-mxnet: ")
             assert len([line for line in done.stderr.splitlines() if not line.startswith("Downloading")]) == 1
-            assert "has no attribute 'install'" in environment("-c", "import mxnet").stderr   # The old view says so.
+            assert environment.view.read_text() == "old = True\n"
+        assert "has no attribute 'install'" in environment("-c", "import mxnet").stderr   # The old view says so.
         assert not list(tmp_path.glob("out/*"))
 
     def test_no_pip(self, monkeypatch, capsys):

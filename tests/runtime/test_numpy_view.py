@@ -1,11 +1,13 @@
-"""The NumPy that MXNet and gluoncv see: in new processes what is importable, and here what it computes."""
+"""The NumPy that MXNet and gluoncv see: in new processes what is importable, and here what it computes.
+
+test_old_numpy.py runs MXNet without gluonops.
+"""
 import importlib.util
 import os
 import random
 import subprocess
 import sys
 
-import fresh
 import mxnet as mx
 import numpy as np
 import pytest
@@ -53,13 +55,6 @@ if importlib.util.find_spec("scipy"):
         monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
         assert not numpy_view._asks_for_statistics(*words)
 
-    def test_mxnet_without_gluonops(self):
-        python(fresh.WITHOUT_GLUONOPS + """
-import sys
-import mxnet as mx
-assert mx.nd.ones((2, 3)).sum().asscalar() == 6 and "gluonops" not in sys.modules
-""")
-
     def test_a_second_copy_does_nothing(self):
         finders = list(sys.meta_path)
         spec = importlib.util.spec_from_file_location("another_copy", numpy_view.__file__)
@@ -68,21 +63,23 @@ assert mx.nd.ones((2, 3)).sum().asscalar() == 6 and "gluonops" not in sys.module
         copy.install()
         assert sys.meta_path == finders
 
-    def test_mxnet_uses_a_scikit_learn_that_is_there(self):
-        pytest.importorskip("sklearn")
-        python("import sklearn.base, gluonops, mxnet\n"
-               "assert issubclass(mxnet.model.FeedForward, sklearn.base.BaseEstimator)")
-
-    def test_gluoncv_beside_torch_2(self, tmp_path):
-        """It does not see torch. Everybody else does."""
-        pytest.importorskip("gluoncv")
+    def test_scikit_learn_and_torch_2_are_there(self, tmp_path):
+        """MXNet uses scikit-learn where that was imported. gluoncv does not see torch, and everybody else does."""
         (tmp_path / "torch").mkdir()
         (tmp_path / "torch" / "__init__.py").write_text("__version__ = '2.13.0'")
         (tmp_path / "torch-2.13.0.dist-info").mkdir()
         (tmp_path / "torch-2.13.0.dist-info" / "METADATA").write_text("Name: torch\nVersion: 2.13.0\n")
         python("""
-import sys, gluonops, gluoncv.utils.viz
-assert "torch" not in sys.modules
+import importlib.util, sys
+has_sklearn, has_gluoncv = (importlib.util.find_spec(name) is not None for name in ("sklearn", "gluoncv"))
+if has_sklearn:
+    import sklearn.base
+import gluonops, mxnet
+if has_sklearn:
+    assert issubclass(mxnet.model.FeedForward, sklearn.base.BaseEstimator)
+if has_gluoncv:
+    import gluoncv.utils.viz
+    assert "torch" not in sys.modules
 import torch
 assert torch.__version__ == "2.13.0"
 """, tmp_path)

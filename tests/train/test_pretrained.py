@@ -97,7 +97,7 @@ def test_a_damaged_checkpoint(tmp_path):
 
 
 def detector(classes, anchors=((1, 1), (2, 2))):
-    net = gops.models.tiny_yolov2(classes=list(classes), anchors=list(anchors), head_channels=8)
+    net = gops.models.tiny_yolov2(classes=list(classes), anchors=list(anchors), head_channels=8, width=0.25)
     net.initialize(mx.init.Xavier())
     net(mx.nd.zeros((1, 3, 32, 32)))
     return net
@@ -130,7 +130,7 @@ def test_first_layers_and_another_net(tmp_path):
     first = [part.backbone._collect_params_with_prefix()[name].data().asnumpy() for part in (old, net)]
     np.testing.assert_array_equal(*first)
     old.save_parameters(str(tmp_path / "old.params"))
-    wide = gops.models.tiny_yolov2(classes=["cat"], anchors=[(1, 1), (2, 2)], head_channels=16)
+    wide = gops.models.tiny_yolov2(classes=["cat"], anchors=[(1, 1), (2, 2)], head_channels=16, width=0.25)
     wide.initialize()
     wide(mx.nd.zeros((1, 3, 32, 32)))
     refused("old.params has the shape (8, 1024, 3, 3) for head.1.conv.weight; expected the shape (16, 1024, 3, 3)",

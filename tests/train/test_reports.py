@@ -3,6 +3,7 @@ import errno
 import json
 import os
 import resource
+import signal
 import socket
 import subprocess
 import sys
@@ -54,25 +55,24 @@ def test_a_file_that_cannot_be_written(tmp_path):
             train.make_folder(tmp_path / path)
 
 
-LOCKED = """
-import subprocess
-import sys
-from gluonops.train import reports, run_files
-run_files.lock_folder(sys.argv[1])
-print("locked", flush=True)
-sys.stdin.read()
-"""
-
-
 def test_two_runs_in_one_folder(tmp_path):
     """The second is refused, and learns which process has it. When the first has ended, the folder is free."""
-    command = [sys.executable, "-c", LOCKED, str(tmp_path)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as first:
-        assert first.stdout.readline() == "locked\n"
-        with pytest.raises(gops.OpError, match=f"process {first.pid} of .* is writing its run to {tmp_path}. Wait "
-                           "until"):
+    said, says = os.pipe()
+    first = os.fork()
+    if not first:
+        try:
             run_files.lock_folder(tmp_path)
-        first.kill()
+            os.write(says, b"locked")
+            signal.pause()
+        finally:
+            os._exit(1)
+    os.close(says)
+    assert os.read(said, 99) == b"locked"
+    os.close(said)
+    with pytest.raises(gops.OpError, match=f"process {first} of .* is writing its run to {tmp_path}. Wait until"):
+        run_files.lock_folder(tmp_path)
+    os.kill(first, signal.SIGKILL)
+    os.waitpid(first, 0)
     run_files.lock_folder(tmp_path)
     run_files.lock_folder(tmp_path)   # the same process may lock it once more
 

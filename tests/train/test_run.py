@@ -1,7 +1,9 @@
 """Runs: stopped and resumed to the same numbers, averages, accumulation, clipping, devices, and what is refused."""
 import itertools
 import os
+import pathlib
 import resource
+import shutil
 import signal
 import types
 
@@ -25,6 +27,20 @@ from toy_run import (
     stack,
     stopped,
 )
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The folder of a run that went to its end, which the tests only read."""
+    folder = tmp_path_factory.mktemp("run") / "whole"
+    finish(make(folder))
+    return folder
+
+
+@pytest.fixture
+def ended(whole, tmp_path):
+    """A copy of that folder, in which a test may change the files."""
+    return pathlib.Path(shutil.copytree(whole, tmp_path / "run"))
 
 
 def end(out):
@@ -79,9 +95,8 @@ def test_dropout_draws_the_same_numbers(tmp_path):
 
 
 @pytest.mark.parametrize("validation, stands", [(1, (1, 0)), pytest.param(2, (2, 0), marks=pytest.mark.slow)])
-def test_during_validation(tmp_path, capfd, validation, stands):
+def test_during_validation(whole, tmp_path, capfd, validation, stands):
     """It ends after that validation; also in the last epoch."""
-    finish(make(tmp_path / "whole"))
     calls = []
 
     def validate():
@@ -95,13 +110,11 @@ def test_during_validation(tmp_path, capfd, validation, stands):
     run.resume()
     assert (run.epoch, run.batch) == stands
     finish(run)
-    assert_same_run(tmp_path / "whole", tmp_path / "stopped")
+    assert_same_run(whole, tmp_path / "stopped")
 
 
-def test_twice_during_validation(tmp_path):
+def test_twice_during_validation(whole, tmp_path):
     """The epoch's batches are not lost; what is left of it is the validation."""
-    finish(make(tmp_path / "whole"))
-
     def validate():
         for _ in range(2):
             os.kill(os.getpid(), signal.SIGINT)
@@ -112,7 +125,7 @@ def test_twice_during_validation(tmp_path):
     run.resume()
     assert (run.epoch, run.batch) == (0, 5)
     finish(run)
-    assert_same_run(tmp_path / "whole", tmp_path / "stopped")
+    assert_same_run(whole, tmp_path / "stopped")
 
 
 KILLED = """
@@ -132,9 +145,8 @@ finish(make(pathlib.Path("killed"), save_every=2))
 """
 
 
-def test_resume_after_a_kill(tmp_path):
+def test_resume_after_a_kill(whole, tmp_path):
     """There are checkpoints within an epoch; the process is killed while it writes one."""
-    finish(make(tmp_path / "whole"))
     here = os.path.dirname(__file__)
     done = fresh.python("-c", KILLED, here, cwd=tmp_path)
     assert done.returncode == -signal.SIGKILL, done.stderr
@@ -142,31 +154,29 @@ def test_resume_after_a_kill(tmp_path):
     run.resume("auto")
     assert (run.epoch, run.batch) == (0, 4)
     finish(run)
-    assert_same_run(tmp_path / "whole", tmp_path / "killed")
+    assert_same_run(whole, tmp_path / "killed")
 
 
 @pytest.mark.parametrize("change, text", [
     (lambda tensors: tensors.pop("state:net.bias:0"), r"lacks state:net.bias:0, .*; expected the shape \(2,\)"),
     (lambda tensors: tensors.update({"state:net.bias:0": mx.nd.zeros(3)}), r"has the shape \(3,\) for state:net.bias"),
 ])
-def test_the_optimizer_s_states_are_checked(tmp_path, change, text):
-    finish(make(tmp_path / "run"))
-    change_checkpoint(tmp_path / "run" / "last.checkpoint", change)
+def test_the_optimizer_s_states_are_checked(ended, change, text):
+    change_checkpoint(ended / "last.checkpoint", change)
     with pytest.raises(gops.OpError, match=rf"last\.checkpoint: the checkpoint {text}"):
-        make(tmp_path / "run").resume()
+        make(ended).resume()
 
 
-def test_resuming_into_another_folder(tmp_path):
+def test_resuming_into_another_folder(whole, tmp_path):
     """A run that is done, and one that is not: both files come along. One without the best epoch's is refused."""
-    finish(make(tmp_path / "whole"))
     stopped(make(tmp_path / "stopped"), 7)
-    for name, start in (("done", "whole"), ("moved", "stopped")):
+    for name, start in (("done", whole), ("moved", tmp_path / "stopped")):
         run = make(tmp_path / name)
-        run.resume(tmp_path / start / "last.checkpoint")
+        run.resume(start / "last.checkpoint")
         finish(run)
-        assert_same_run(tmp_path / "whole", tmp_path / name)
+        assert_same_run(whole, tmp_path / name)
     (tmp_path / "gone").mkdir()
-    (tmp_path / "whole" / "last.checkpoint").rename(tmp_path / "gone" / "last.checkpoint")
+    shutil.copy(whole / "last.checkpoint", tmp_path / "gone")
     with pytest.raises(gops.OpError, match="gone/best.params is missing; expected the best epoch's parameters beside"):
         make(tmp_path / "out").resume(tmp_path / "gone" / "last.checkpoint")
 
@@ -223,14 +233,13 @@ def test_another_optimizer_is_refused(tmp_path):
 @pytest.mark.parametrize("change, name", [
     (lambda state: state.pop("options"), "options"), (lambda state: state.update(options=[]), "options"),
     (lambda state: state.update(history="none"), "history"), (lambda state: state.update(epoch="1"), "epoch")])
-def test_a_train_state_that_lacks_something(tmp_path, change, name):
+def test_a_train_state_that_lacks_something(ended, change, name):
     """Another program has written the checkpoint."""
-    finish(make(tmp_path / "run"))
-    _, state = train.read_checkpoint(tmp_path / "run" / "last.checkpoint")
+    _, state = train.read_checkpoint(ended / "last.checkpoint")
     change(state)
-    change_checkpoint(tmp_path / "run" / "last.checkpoint", lambda tensors: tensors.update(standing=encoded(state)))
+    change_checkpoint(ended / "last.checkpoint", lambda tensors: tensors.update(standing=encoded(state)))
     with pytest.raises(gops.OpError, match=f"last.checkpoint does not say where the run stood: it lacks {name}"):
-        make(tmp_path / "run").resume()
+        make(ended).resume()
 
 
 def test_of_equal_epochs_the_later_is_kept(tmp_path):
