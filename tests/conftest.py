@@ -1,4 +1,5 @@
 """Shared fixtures: seeds, GPU marker, and the parametrization of operator suites."""
+import contextlib
 import gc
 import itertools
 import os
@@ -21,6 +22,7 @@ from gluonops.contract import errors  # noqa: E402
 sys.path.append(str(pathlib.Path(__file__).parent / "cuda"))
 import cuda_emulator  # noqa: E402
 import daily  # noqa: E402
+import in_turn  # noqa: E402
 
 SEED = int(os.environ.get("GLUONOPS_TEST_SEED", "0"))
 # The same examples in every run, like the random numbers below; and no limit on the time of one: machines are shared.
@@ -61,21 +63,27 @@ def pytest_report_header(config):
     return f"gluonops: GLUONOPS_TEST_SEED={SEED}, {mx.context.num_gpus()} GPUs"
 
 
-@pytest.fixture(autouse=True)
-def as_if_alone(request):
-    """Make a test independent of those that ran before it in this process.
+@contextlib.contextmanager
+def alone(name, draws=True):
+    """Make what is run here independent of what ran before it in this process; return a seed that follows from a name.
 
-    MXNet's counters of names and its random seed are reset. An error that an earlier test recorded by calling an
-    operator without MXNet is dropped. MXNet takes 1.2 ms for a seed, which a check of an OpSuite does not need: its
-    numbers are NumPy's.
+    MXNet's counters of names and its random seed are reset. An error that was recorded before by calling an operator
+    without MXNet is dropped. MXNet takes 1.2 ms for a seed, which only what ``draws`` its numbers needs.
     """
     errors._from_bodies.clear()
     errors._mentioned.clear()
-    seed = zlib.crc32(request.node.name.encode()) ^ SEED
-    if not hasattr(request.cls, "axes"):
+    seed = zlib.crc32(name.encode()) ^ SEED
+    if draws:
         mx.random.seed(seed)
     np.random.seed(seed)
     with mx.name.NameManager():
+        yield seed
+
+
+@pytest.fixture(autouse=True)
+def as_if_alone(request):
+    """Make a test independent of those that ran before it. The numbers of an OpSuite are NumPy's, not MXNet's."""
+    with alone(request.node.name, draws=not hasattr(request.cls, "axes")) as seed:
         yield seed
 
 
@@ -111,10 +119,14 @@ def pytest_runtest_setup(item):
 
 
 AXES = ("case", "row", "error", "label_dtype", "dtype", "request_", "backend", "mode")
+DRAWN = ("case", "row", "label_dtype", "dtype")   # what the random numbers of a suite depend on
 
 
 def pytest_generate_tests(metafunc):
-    """Parametrize the tests of a suite by its ``axes``; see op_suite.OpSuite."""
+    """Parametrize the tests of a suite by its ``axes``; see op_suite.OpSuite.
+
+    There is one test for each backend, which takes the values of the other axes in turn.
+    """
     suite = metafunc.cls
     if suite is None or not hasattr(suite, "axes"):
         return
@@ -124,9 +136,45 @@ def pytest_generate_tests(metafunc):
     if not axes:
         return
     every = metafunc.config.getoption("every_mode")
-    tests = list(itertools.product(*axes.values()) if every else
-                 daily.combinations(metafunc.definition.name, suite.name, axes))
-    if metafunc.definition.get_closest_marker("gpu") and mx.context.num_gpus() == 0:
-        del tests[1:]   # the one that is skipped says enough
-    ids = ["-".join(getattr(value, "id", str(value)) for value in test) for test in tests]
-    metafunc.parametrize(list(axes), tests, ids=ids, indirect=[name for name in axes if name == "backend"])
+    chosen = list(itertools.product(*axes.values()) if every else
+                  daily.combinations(metafunc.definition.name, suite.name, axes))
+    groups = {}
+    for combination in chosen:
+        groups.setdefault(dict(zip(axes, combination)).get("backend", "each"), []).append(combination)
+    tests = [[backend if name == "backend" else column for name, column in zip(axes, in_turn.columns(rows))]
+             for backend, rows in groups.items()]
+    metafunc.parametrize(list(axes), tests, ids=list(groups), indirect=[name for name in axes if name == "backend"])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem):
+    """Run a test for what it takes in turn, as if each turn were alone. It is skipped if all are.
+
+    Only MXNet's random numbers go on from turn to turn: a seed would take longer than most turns.
+    """
+    arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    turns = in_turn.turns(arguments)
+    if turns is None:
+        return None
+    is_suite = hasattr(pyfuncitem.cls, "axes")
+    skipped = []
+    for number, turn in enumerate(turns):
+        name = _drawn(pyfuncitem.originalname, turn) if is_suite else f"{pyfuncitem.name} {number}"
+        with alone(name, draws=False) as seed, in_turn.own(arguments, number) as own:
+            if "rng" in own:
+                own["rng"] = np.random.RandomState(seed)
+            try:
+                pyfuncitem.obj(**{**own, **turn})
+            except pytest.skip.Exception as reason:
+                skipped.append(reason)
+            except BaseException:
+                print(f"It fails with {turn}.")
+                raise
+    if len(skipped) == len(turns):
+        raise skipped[0]
+    return True
+
+
+def _drawn(check, turn):
+    """Return what the random numbers of a suite follow from: all backends share the oracle's results for a case."""
+    return "-".join([check, *(str(getattr(turn[name], "id", turn[name])) for name in DRAWN if name in turn)])

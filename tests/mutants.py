@@ -67,7 +67,7 @@ MUTANTS = (
     Mutant("add_that_overwrites", "backends/custom.py", "array[:] = array.astype(values[name].dtype) + values[name]",
            "array[:] = values[name]", "rms_norm"),
     Mutant("add_that_doubles", "backends/custom.py",
-           "{name: pair for name, pair in requested.items() if pair[0] not in WRITES}", "requested", "rms_norm"),
+           "array if request in WRITES else mx.nd.empty(array.shape, array.context, array.dtype)", "array", "rms_norm"),
     Mutant("labels_keep_their_gradient", "backends/custom.py", "            array[:] = 0\n", "            pass\n",
            "softmax_cross_entropy"),
     Mutant("a_hidden_output_too_few", "backends/custom.py", "for name in op.backward}\n        if any",

@@ -10,9 +10,10 @@ from gluonops.contract.attributes import Attr, Bool, Choice, Float, Int, IntOrTu
 from gluonops.contract.expressions import Expression
 from gluonops.contract.shapes import Shapes
 from hypothesis import strategies as st
+from in_turn import in_turn
 
 
-@pytest.mark.parametrize("kind, value, typed", [
+@in_turn("kind, value, typed", [
     (Int(), "-3", -3), (Int(1), 2, 2), (Float(), "1e-3", 1e-3), (Float(above=0), 2, 2.0), (Bool(), "False", False),
     (Bool(), "1", True), (Bool(), 0, False), (Choice("a", "b"), "b", "b"), (IntOrTuple(1), "(2, 3)", (2, 3)),
     (IntOrTuple(1), [2, 3], (2, 3)), (IntOrTuple(1), "4", 4), (Optional(Int()), "None", None),
@@ -28,7 +29,7 @@ def test_values(kind, value, typed):
     assert Attr("x", kind, None).parse("op", str(parsed)) == typed
 
 
-@pytest.mark.parametrize("kind, value", [
+@in_turn("kind, value", [
     (Int(), "1.5"), (Int(), True), (Int(), 2.0), (Int(1), 0), (Int(), ""), (Float(), "inf"), (Float(), float("nan")),
     (Float(above=0), 0), (Float(low=0, below=1), 1), (Bool(), "maybe"), (Bool(), 2), (Bool(), 0.0), (Choice("a"), "A"),
     (Choice("a"), 1), (IntOrTuple(1), "(2, 0)"), (IntOrTuple(1), "0x10"), (IntOrTuple(1), "__import__('os')"),
@@ -105,7 +106,7 @@ def test_what_does_not_fit(shapes, text):
     assert text in str(caught.value)
 
 
-@pytest.mark.parametrize("ndim, texts, expected", [
+@in_turn("ndim, texts, expected", [
     (3, {"data": "...", "output": "..., 2"}, {"data": "(dim0, dim1, dim2)", "output": "(dim0, dim1, dim2, 2)"}),
     (0, {"data": "..."}, {"data": "()"}),
     (3, {"data": "batch, ...", "output": "..., batch"}, {"data": "(batch, dim1, dim2)",
@@ -124,7 +125,7 @@ def test_the_notation(ndim, texts, expected):
     assert {name: dims.pattern_text(pattern) for name, pattern in patterns.items()} == expected
 
 
-@pytest.mark.parametrize("text", ["n * m", "..., ...", "n@place, ...", "... * place", "n + 1", "n ** 2", "f(n)", "n, "])
+@in_turn("text", ["n * m", "..., ...", "n@place, ...", "... * place", "n + 1", "n ** 2", "f(n)", "n, "])
 def test_what_is_no_pattern(text):
     with pytest.raises((ValueError, SyntaxError)):
         Shapes(data=text).bind(list(ATTRS))

@@ -3,6 +3,7 @@ import gluonops as gops
 import mxnet as mx
 import pytest
 from gluonops.darknet.cfg import read_cfg
+from in_turn import in_turn
 from recorded import FOLDER
 
 NET = "[net]\nwidth=64\nheight=64\nchannels=3\n"                     # the next line is the 5th
@@ -56,7 +57,7 @@ TREE = FOLDER / "mini.tree"
 REGION = "[convolutional]\nfilters={filters}\n[region]\nclasses=2\nnum=1\nanchors=1,2\n"
 
 
-@pytest.mark.parametrize("text, line, message", [
+@in_turn("text, line, message", [
     (NET + "[lstm]\noutput=3\n", 5, "[lstm]: a section of this kind is not supported"),
     (NET + CONV + "dilate=2\n", 10, "[convolutional]: the option 'dilate' is not understood; expected activation"),
     (NET + "colours=1\n" + CONV, 5, "[net]: the option 'colours' is not understood"),

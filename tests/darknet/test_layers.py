@@ -7,6 +7,7 @@ from gluonops.darknet import Convolution, MaxPool
 from gluonops.darknet.activations import ACTIVATIONS, Softmax
 from gluonops.darknet.merging import Route, Shortcut
 from gluonops.darknet.resizing import Upsample
+from in_turn import in_turn
 from mxnet import autograd
 
 HYBRID = pytest.mark.parametrize("hybridize", [False, True])
@@ -75,7 +76,7 @@ def test_max_pool_refuses_windows_without_a_pixel(padding):
 
 
 @HYBRID
-@pytest.mark.parametrize("name, formula", [
+@in_turn("name, formula", [
     ("leaky", lambda x: np.where(x > 0, x, 0.1 * x)), ("linear", lambda x: x), ("relu", lambda x: np.maximum(x, 0)),
     ("logistic", lambda x: 1 / (1 + np.exp(-x))), ("mish", lambda x: x * np.tanh(np.logaddexp(0, x))),
     ("swish", lambda x: x / (1 + np.exp(-x))),

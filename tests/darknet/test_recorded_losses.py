@@ -4,6 +4,7 @@ import mxnet as mx
 import numpy as np
 import pytest
 import recorded
+from in_turn import in_turn
 from mxnet import autograd
 
 RECORDING = np.load(recorded.FOLDER / "losses.npz")
@@ -39,7 +40,7 @@ def gradient(net_loss, data, truth, hybrid=False):
     return value.asnumpy(), data.grad.asnumpy()
 
 
-@pytest.mark.parametrize("name", CASES)
+@in_turn("name", CASES)
 def test_delta(name, tmp_path):
     """The gradient is minus Darknet's delta. Every second case runs as a graph."""
     recording = case(name)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from folders import encoded, photograph
 from gluonops.data.images import decode_image, encoded_size, image_size, read_header, read_image
+from in_turn import in_turn
 from PIL import Image, ImageFile, ImageOps
 
 KINDS = [("jpeg", {}), ("jpeg", {"progressive": True}), ("jpeg", {"thumbnail": True}), ("png", {}), ("bmp", {})]
@@ -62,8 +63,8 @@ def test_the_size_is_in_the_head(tmp_path, rng):
     assert image_size(path, "test") == (60, 40)
 
 
-@pytest.mark.parametrize("mode, kind", [("RGB", "jpeg"), ("L", "jpeg"), ("CMYK", "jpeg"), ("RGB", "png"), ("P", "png")])
-@pytest.mark.parametrize("orientation", range(1, 9))
+@in_turn("mode, kind", [("RGB", "jpeg"), ("L", "jpeg"), ("CMYK", "jpeg"), ("RGB", "png"), ("P", "png")])
+@in_turn("orientation", range(1, 9))
 def test_it_is_upright(rng, mode, kind, orientation):
     """EXIF tells in every format, and in front of all else in a JPEG, where cameras write it."""
     image = rng.randint(0, 255, (40, 60, 3)).astype("uint8")
@@ -77,8 +78,8 @@ NONE = ["12010300 01000000 00000000", "12010300 01000000 09000000", "12010200 02
         "12010300 00000000 06000000", "12010300 ffffff7f 06000000", "12", ""]
 
 
-@pytest.mark.parametrize("kind", ["jpeg", "png"])
-@pytest.mark.parametrize("entry", NONE)
+@in_turn("kind", ["jpeg", "png"])
+@in_turn("entry", NONE)
 def test_no_orientation(rng, kind, entry):
     """It is 0, 9, a text, not there, out of the file, or the EXIF data is damaged: the image is as it is stored."""
     image = rng.randint(0, 255, (40, 60, 3)).astype("uint8")
@@ -142,7 +143,7 @@ def test_a_png_without_its_last_rows(rng, monkeypatch, lenient):
             refused(content[:8] + header + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
 
 
-@pytest.mark.parametrize("kind", ["gif", "tiff", "webp", "ppm", "dds", "tga", "jpeg2000", "pcx"])
+@in_turn("kind", ["gif", "tiff", "webp", "ppm", "dds", "tga", "jpeg2000", "pcx"])
 def test_other_formats(tmp_path, rng, kind):
     """They are read, whatever the name says."""
     path = tmp_path / "image.jpg"
@@ -190,7 +191,7 @@ MODES = [("jpeg", "RGB", 0), ("jpeg", "L", 0), ("jpeg", "CMYK", 1), ("png", "RGB
          ("bmp", "L", 0), ("bmp", "P", 0), ("bmp", "1", 0)]
 
 
-@pytest.mark.parametrize("kind, mode, tolerance", MODES)
+@in_turn("kind, mode, tolerance", MODES)
 def test_modes(rng, kind, mode, tolerance):
     """RGB of every kind of pixels, as MXNet decodes them: alpha is left out, and of 16 bits the upper 8 stay."""
     image = Image.fromarray(rng.randint(0, 255, (40, 60, 4)).astype("uint8"))

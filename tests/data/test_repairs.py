@@ -11,6 +11,7 @@ from gluonops.commands import cli
 from gluonops.data.images import Header
 from gluonops.data.labels import Labelled, fit
 from gluonops.data.repairs import REASONS, Repairs, RepairWarning, merged
+from in_turn import in_turn
 from test_layouts import ROW, STATED, XML, coco, paint, voc_beside, write
 
 
@@ -24,7 +25,7 @@ def fitted(*rows, size=(100, 80), **options):
     return found.labels[0][:, :4].tolist(), {reason: count for reason, (count, _) in repairs.noted.items()}
 
 
-@pytest.mark.parametrize("row, box, reason", [
+@in_turn("row, box, reason", [
     ((20, 10, 60, 50), (20, 10, 60, 50), None), ((0, 0, 100, 80), (0, 0, 100, 80), None),
     ((-1, -1, 98, 78), (0, 0, 98, 78), "clipped"), ((50, 40, 130, 90), (50, 40, 100, 80), "clipped"),
     ((-0.5, 0, 100.9, 80), (0, 0, 100, 80), "rounded"), ((20, 10, 20, 40), None, "no_area"),

@@ -155,7 +155,7 @@ def test_outputs_that_jump_everywhere():
 
 def test_layers_in_front_of_what_jumps(rng):
     """They are compared too: a detector finds nothing in noise."""
-    net = gops.models.tiny_yolov2(classes=2, width=0.125)
+    net = gops.models.tiny_yolov2(classes=2, width=0.125, head_channels=32)
     net.initialize(mx.init.Xavier())
     detector = net.detector(threshold=0.9)
     gops.export.onnx(detector, "net.onnx", (1, 3, 64, 64))

@@ -8,6 +8,7 @@ import pytest
 from gluonops.export.draws import PIXELS, UNIT, _beginning, drawn
 from gluonops.export.graph import Graph
 from gluonops.export.model import ExportedModel
+from in_turn import in_turn
 from mxnet.gluon import nn
 
 # mx.nd.array, with today's SciPy
@@ -44,7 +45,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@in_turn("name", CASES)
 def test_in_range(name):
     symbol, shapes, bounds = CASES[name]
     found = drawn(model_of(symbol, shapes, w=np.ones((7, 3))), shapes, np.random.RandomState(0))
@@ -68,7 +69,7 @@ def test_no_numbers_in_range():
     assert found.out_of_range.op == "Embedding"
 
 
-@pytest.mark.parametrize("symbol, expected", [
+@in_turn("symbol, expected", [
     ((data - 127.5) * 0.0078125, PIXELS), (data / 255, PIXELS), (S.transpose(data, (0, 3, 1, 2)) * (1 / 255), PIXELS),
     ((data - 0.485) / 0.229, UNIT), (data * 2, None), (S.sin(data), None),
     (S.broadcast_div(S.broadcast_sub(data, S.var("mean")), S.var("std")), PIXELS),

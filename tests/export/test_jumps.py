@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from gluonops.export.jumps import halves, has_jumps
 from gluonops.export.onnx.session import session
+from in_turn import in_turn
 
 sys.path.append(str(pathlib.Path(__file__).parent))
 import jump_cases  # noqa: E402
 from jump_cases import JUMPS, numbers_at_jumps  # noqa: E402
 
-CASES = [pytest.param(name, kind, id=f"{name}-{kind}") for name, jump in JUMPS.items() for kind in jump.kinds]
+CASES = [(name, kind) for name, jump in JUMPS.items() for kind in jump.kinds]
 
 
 def saved(prefix, graph):
@@ -22,7 +23,7 @@ def saved(prefix, graph):
     return prefix
 
 
-@pytest.mark.parametrize("name, kind", CASES)
+@in_turn("name, kind", CASES)
 def test_onnx(name, kind, tmp_path):
     pytest.importorskip("onnxruntime")   # It has no wheel for Python 3.15 yet.
     jump = JUMPS[name]
@@ -31,7 +32,7 @@ def test_onnx(name, kind, tmp_path):
     jump_cases.check(found, jump_cases.expected(jump, kind, arrays)[0])
 
 
-@pytest.mark.parametrize("name, kind", CASES)
+@in_turn("name, kind", CASES)
 def test_torch(name, kind, tmp_path):
     pytest.importorskip("torch")
     pytest.importorskip("safetensors")
@@ -45,7 +46,7 @@ def test_torch(name, kind, tmp_path):
         jump_cases.check([ours[is_finite]], [theirs[is_finite]])
 
 
-@pytest.mark.parametrize("name", jump_cases.LOSSES)
+@in_turn("name", jump_cases.LOSSES)
 def test_losses_in_torch(name, tmp_path):
     pytest.importorskip("torch")
     pytest.importorskip("safetensors")
@@ -92,7 +93,7 @@ def test_attributes_beyond_a_type_are_refused_in_onnx(tmp_path):
         gops.export.onnx(net, tmp_path / "net.onnx", {"data": (2, 3), "lengths": (3,)})
 
 
-@pytest.mark.parametrize("op", ["exp", "sqrt", "softmax", "mean"])
+@in_turn("op", ["exp", "sqrt", "softmax", "mean"])
 def test_functions_of_integers_are_refused_in_torch(op, tmp_path):
     pytest.importorskip("safetensors")
     net = saved(tmp_path / "net", getattr(mx.sym, op)(mx.sym.cast(mx.sym.var("data"), "int32")))
@@ -100,7 +101,7 @@ def test_functions_of_integers_are_refused_in_torch(op, tmp_path):
         gops.export.torch(net, tmp_path / "out", (2, 3))
 
 
-@pytest.mark.parametrize("kind", ["float16", "float32", "float64", "int32", "uint8"])
+@in_turn("kind", ["float16", "float32", "float64", "int32", "uint8"])
 def test_drawn_numbers(kind, rng):
     """Equal ones, zeros of both signs, halves; and multiples of 0.6 among those that are no halves."""
     exact, found = halves(rng, (20, 50), kind), numbers_at_jumps(rng, (20, 50), kind)

@@ -33,16 +33,17 @@ def text_of(name):
         return archive.extractfile(f"./{path.name}").read().decode()
 
 
-@pytest.fixture(params=[pytest.param(name, marks=[pytest.mark.slow] * (name in LARGE)) for name in FILES])
-def legacy(request, tmp_path, rng):
+@pytest.fixture(scope="module", params=[pytest.param(name, marks=[pytest.mark.slow] * (name in LARGE))
+                                        for name in FILES])
+def legacy(request, tmp_path_factory):
     """(prefix, the symbol as MXNet reads it, its arrays, the shapes of its inputs)."""
     text, shapes = text_of(request.param), FILES[request.param]
-    symbol = mx.sym.load_json(text)
+    symbol, prefix = mx.sym.load_json(text), tmp_path_factory.mktemp(request.param) / "net"
     inferred = dict(zip(symbol.list_arguments(), symbol.infer_shape_partial(**shapes)[0]))
     shapes = {name: inferred[name] or shapes[name] for name in shapes}
-    arrays = others.arrays_of(symbol, shapes, rng)
-    others.save(tmp_path / "net", text, arrays, symbol.list_auxiliary_states(), shapes)
-    return tmp_path / "net", symbol, arrays, shapes
+    arrays = others.arrays_of(symbol, shapes, np.random.RandomState(0))
+    others.save(prefix, text, arrays, symbol.list_auxiliary_states(), shapes)
+    return prefix, symbol, arrays, shapes
 
 
 @pytest.mark.filterwarnings("ignore:the net is exported for inference")

@@ -105,8 +105,11 @@ def close(found, expected):
 BACKENDS = pytest.mark.parametrize("exported", ["builtin", "native"], indirect=True)
 
 
-@BACKENDS
-@pytest.mark.parametrize("loader", LOADERS)
+# Each loader and each backend every day.
+@pytest.mark.parametrize("loader, exported", [
+    ("module_and_symbol_block", "builtin"), ("c_predict", "native"),
+    *(pytest.param(*pair, marks=pytest.mark.slow) for pair in (("module_and_symbol_block", "native"),
+                                                               ("c_predict", "builtin")))], indirect=["exported"])
 def test_a_fresh_process(loader, exported, tmp_path):
     expected, prefix, library = exported
     arguments = ["-c", PREAMBLE + LOADERS[loader] + AFTERWARDS, str(prefix), *library]

@@ -10,6 +10,7 @@ from gluonops.export.onnx.builder import CONVERTERS as ONNX
 from gluonops.export.operators import generate, rule_registry, schema
 from gluonops.export.operators.node_attributes import attributes_of
 from gluonops.export.torch.converters import CONVERTERS as TORCH
+from in_turn import in_turn
 
 
 def test_the_schema_is_that_of_the_installed_mxnet():
@@ -85,7 +86,7 @@ WRONG = [
     ("softmax", {"use_length": "yes"}, r"has use_length 'yes'; expected True or False or None")]
 
 
-@pytest.mark.parametrize("op, attrs, message", WRONG)
+@in_turn("op, attrs, message", WRONG)
 def test_attributes_that_mxnet_does_not_take(op, attrs, message):
     with pytest.raises(gops.OpError, match=message):
         attributes_of(Node(op, "x", attrs))

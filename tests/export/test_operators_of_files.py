@@ -8,6 +8,7 @@ import pytest
 from gluonops.contract import registry
 from gluonops.contract.errors import plural
 from gluonops.export.symbol_files import read_graph
+from in_turn import in_turn
 
 
 def content_of(op, attrs, inputs, **fields):
@@ -43,7 +44,7 @@ def test_no_reader_calls_an_address(reader, tmp_path):
         READERS[reader](tmp_path / "net")
 
 
-@pytest.mark.parametrize("op, attrs, named", [
+@in_turn("op, attrs, named", [
     ("_NDArray", {"info": "0x1"}, "_NDArray"),
     ("_cvimread", {"filename": "/etc/passwd"}, "_cvimread"),
     ("_npi_cvimread", {"filename": "/etc/passwd"}, "_cvimread"),   # an alias
@@ -138,8 +139,8 @@ def test_layers_of_8_bits(tmp_path):
         read(content, tmp_path)
 
 
-@pytest.mark.parametrize("backend", ["custom", "native"])
-@pytest.mark.parametrize("name", registry.entries())
+@in_turn("backend", ["custom", "native"])
+@in_turn("name", registry.entries())
 def test_the_number_of_inputs_of_our_operators(name, backend, tmp_path):
     op = registry.get(name).op
     node = ("Custom", {"op_type": op.graph_name}) if backend == "custom" else (op.graph_name, {})

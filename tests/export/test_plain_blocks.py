@@ -11,6 +11,7 @@ import pytest
 from gluonops import OpError
 from gluonops.export import ExportedModel, ExportWarning, passes
 from gluonops.export.recording.arguments import arrays_in
+from in_turn import in_turn
 from mxnet import nd
 from mxnet.gluon import Block, HybridBlock, nn
 
@@ -74,16 +75,12 @@ def arange(*shape):
 @pytest.mark.parametrize("name", plain_nets.NETS)
 class TestNets:
     def test_the_graph_computes_what_the_net_does(self, name, rng):
+        """It takes other batches, too: what the batch is baked into, such as a reshape, holds for any."""
         net, inputs = made(name, rng)
         model, _ = recorded(net, *inputs)
         assert_same(model, net, *inputs)
         assert set(net.collect_params()) <= set(model.parameters)
         assert list(model.inputs.values()) == [each.shape for each in arrays_in(list(inputs))]
-
-    def test_it_takes_other_batches(self, name, rng):
-        """What the batch is baked into, such as a reshape, is written so that it holds for any."""
-        net, inputs = made(name, rng)
-        model, _ = recorded(net, *inputs)
         twice = [[nd.concat(each, each[:1], dim=0) for each in one] if isinstance(one, list) else
                  nd.concat(one, one[:1], dim=0) for one in inputs]
         assert_same(model, net, *twice)
@@ -372,7 +369,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@in_turn("name", REFUSED)
 def test_what_cannot_be_recorded_is_named_with_its_line(name):
     function, words, source = REFUSED[name]
     lines = pathlib.Path(__file__).read_text().splitlines()
@@ -490,7 +487,7 @@ def test_inputs_have_the_names_of_the_arguments():
     assert list(ExportedModel.from_net(net, inputs=(x, None)).inputs) == ["x"]
 
 
-@pytest.mark.parametrize("inputs, words", [
+@in_turn("inputs, words", [
     ((), "inputs lacks x"), ((None, None), "has no array"),
     ({"mask": 1}, "inputs lacks x"), ({"z": 1}, "names 'z'"), ((1, 2, 3, 4), "has 4 values"),
     ((None,), "has no array"), ((np.ones((2, 3)),), "is of NumPy's ndarray"),

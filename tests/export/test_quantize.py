@@ -12,6 +12,7 @@ import onnx
 import pytest
 from gluonops.commands import cli
 from gluonops.export import ExportedModel
+from in_turn import in_turn
 from mxnet.gluon import nn
 from onnx import numpy_helper
 
@@ -304,7 +305,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize("change, message", BAD, ids=[" ".join(map(str, change)) for change, _ in BAD])
+@in_turn("change, message", BAD)
 def test_bad_input(change, message, net, quantized, tmp_path):
     folder, _ = quantized
     options = {"prefix": tmp_path / "net", "calibration": images(8), **change}

@@ -11,6 +11,7 @@ from gluonops.backends import native
 from gluonops.export import passes, rules, sizes
 from gluonops.export.graph import CURRENT, VARIABLE, Graph, Node
 from gluonops.export.symbolic import free, value_of
+from in_turn import in_turn
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 CHANNELS = {"pj-extra.cfg": 2}
@@ -237,7 +238,7 @@ def check_model(model):
         check(each.graph, shapes, types)
 
 
-@pytest.mark.parametrize("op, shapes, attrs", list(cases()))
+@in_turn("op, shapes, attrs", [case.values for case in cases()])
 def test_operators(op, shapes, attrs):
     graph = graph_of(op, shapes, attrs)
     known = {f"input{place}": shape for place, shape in enumerate(shapes)}
@@ -261,7 +262,7 @@ def freed(shape, free_sizes):
 
 
 @pytest.mark.parametrize("axes", [BATCH, PIXELS], ids=["batch", "pixels"])
-@pytest.mark.parametrize("op, shapes, attrs", list(cases()))
+@in_turn("op, shapes, attrs", [case.values for case in cases()])
 def test_operators_with_free_sizes(op, shapes, attrs, axes):
     """A rule makes of free sizes what it makes of the numbers that they stand for, or says that it depends on them."""
     graph = graph_of(op, shapes, attrs)
@@ -322,7 +323,7 @@ def test_every_operator_that_has_a_converter_has_a_rule(table):
     assert others & {"onnx": ONNX, "torch": TORCH}[table].keys() - rules.RULES.keys() <= {"_NoGradient"}   # has no data
 
 
-@pytest.mark.parametrize("op, shapes, attrs", [
+@in_turn("op, shapes, attrs", [
     ("Convolution", [IMAGE, (4, 5, 3, 3)], {"kernel": (3, 3), "num_filter": 4}),
     ("FullyConnected", [IMAGE, (5, 10), (5,)], {"num_hidden": 5}), ("BatchNorm", [IMAGE, *[(5,)] * 4], {}),
     ("Pooling", [IMAGE], {"kernel": (9, 3)}), ("elemwise_add", [IMAGE, (2, 6, 8, 1)], {}),

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from gluonops.backends import native
 from gluonops.io import params
+from in_turn import in_turn
 from mxnet import gluon
 from mxnet.gluon import nn
 
@@ -218,7 +219,7 @@ def test_several_outputs(data, tmp_path):
         np.testing.assert_array_equal(found.asnumpy(), expected.asnumpy())
 
 
-@pytest.mark.parametrize("make, options, text", [
+@in_turn("make, options, text", [
     (lambda: gluon.nn.Sequential(), {}, "net is Sequential; expected a HybridBlock"),
     (lambda: nn.Dense(3), {}, "is not initialized. Call net.initialize()"),
     (Two, {"head": "softmax_output"}, "Two has several outputs; expected one for head"),

@@ -96,7 +96,8 @@ NETS = {"face": lambda: (face_net(**SMALL), (1, 3, 64, 64)), "bert": lambda: (Be
 
 
 @pytest.mark.parametrize("target", ["onnx", "torch"])
-@pytest.mark.parametrize("name", NETS)
+# Darknet-19 has 20 million parameters, and nothing that the others do not have.
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name == "darknet")) for name in NETS])
 def test_ten_passes_verify_a_net(name, target, passes, tmp_path, rng):
     """Forward and backward passes of both sides together. An export that agrees waits for no more.
 

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from mxnet import autograd, gluon
 from mxnet.gluon import nn
+from op_suite import CUSTOM
 
 TWO = [mx.cpu(0), mx.cpu(1)]
 
@@ -44,7 +45,7 @@ def batch(rng):
     return rng.randn(4, 3), rng.randn(6, 3), np.array([1, 0, 1, 3, 3, 1])
 
 
-@pytest.mark.parametrize("backend", ["custom", "native", "builtin", "cuda"], indirect=True)
+@pytest.mark.parametrize("backend", [CUSTOM, "native", "builtin", "cuda"], indirect=True)
 @pytest.mark.parametrize("hybridize", [None, {}, {"static_alloc": True, "static_shape": True}],
                          ids=["imperative", "hybridized", "static"])
 @pytest.mark.parametrize("contexts", [TWO[:1], TWO], ids=["one", "two"])
@@ -121,7 +122,7 @@ def test_without_training_nothing_is_counted(batch):
     np.testing.assert_array_equal(loss.counts.data().asnumpy(), np.zeros(4))
 
 
-@pytest.mark.parametrize("backend", ["custom", "native", "builtin", "cuda"], indirect=True)
+@pytest.mark.parametrize("backend", [CUSTOM, "native", "builtin", "cuda"], indirect=True)
 def test_labels_that_are_no_class_move_nothing(batch, backend, monkeypatch):
     monkeypatch.setenv("GLUONOPS_CHECK_LABELS", "0")
     centers, data, label = batch

@@ -3,6 +3,7 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
+from in_turn import in_turn
 from mxnet import autograd
 
 # options, shape of pred, shape of label
@@ -53,8 +54,8 @@ def run(loss, pred, label, *weights, dtype="float64"):
     return value.asnumpy(), pred.grad.asnumpy()
 
 
-@pytest.mark.parametrize("hybridize", [False, True])
-@pytest.mark.parametrize("name", CASES)
+@in_turn("hybridize", [False, True])
+@in_turn("name", CASES)
 def test_value_and_gradient(name, hybridize, rng):
     options, pred, label = draw(name, rng)
     loss = gops.loss.FocalLoss(**options)
@@ -70,9 +71,9 @@ def test_value_and_gradient(name, hybridize, rng):
         np.testing.assert_allclose(gradient[index], (sums[0] - sums[1]) / 2e-5, rtol=1e-6, atol=1e-8)
 
 
-@pytest.mark.parametrize("backend", ["custom", "native", "builtin"])
-@pytest.mark.parametrize("dtype, tolerance", [("float32", 1e-5), ("float16", 1e-2)])
-@pytest.mark.parametrize("name", CASES)
+@in_turn("backend", ["custom", "native", "builtin"])
+@in_turn("dtype, tolerance", [("float32", 1e-5), ("float16", 1e-2)])
+@in_turn("name", CASES)
 def test_types_and_backends(name, dtype, tolerance, backend, rng):
     options, pred, label = draw(name, rng)
     with gops.backend(backend):
@@ -82,8 +83,8 @@ def test_types_and_backends(name, dtype, tolerance, backend, rng):
                                atol=tolerance / 10)
 
 
-@pytest.mark.parametrize("gamma", [0, 0.5, 1, 2, 5])
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@in_turn("gamma", [0, 0.5, 1, 2, 5])
+@in_turn("dtype", ["float16", "float32", "float64"])
 def test_logits_of_any_size(dtype, gamma):
     """The loss is 0 where right and sure, and the logit where wrong and sure; nothing is NaN or infinite."""
     pred = np.array([[1e4], [-1e4], [1e4], [-1e4], [0], [100], [-100]])

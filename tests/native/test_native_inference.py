@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from gluonops.contract import registry
 from gluonops.contract.attributes import Int, IntOrTuple
+from in_turn import in_turn
 from native_cases import CASES, ERRORS, SUITES, require_library
 
 UNKNOWN = -1   # a size, in a contract's shapes
@@ -38,7 +39,7 @@ def test_every_operator_is_there():
 
 
 @pytest.mark.filterwarnings("ignore:Cannot decide shape")
-@pytest.mark.parametrize("name, case", CASES)
+@in_turn("name, case", [case.values for case in CASES])
 def test_shapes(name, case):
     """The contract's answer or its complaint, where each input's shape is known, known but for a size, or unknown."""
     for shapes in itertools.product(*map(variants, case.shapes)):
@@ -76,7 +77,7 @@ def test_zero_sizes_are_known_in_numpys_sense():
             assert_shapes_as_contract(name, suite.empty.attrs, suite.empty.shapes, unknown=UNKNOWN)
 
 
-@pytest.mark.parametrize("name", SUITES)
+@in_turn("name", SUITES)
 def test_types(name):
     op = registry.get(name).op
     every = ("float16", "float32", "float64", "uint8", "int8", "int32", "int64", "bool", None)
@@ -94,7 +95,7 @@ def test_types(name):
         assert outputs == [as_types[out.name] for out in op.outputs], input_dtypes
 
 
-@pytest.mark.parametrize("name, error", ERRORS)
+@in_turn("name, error", [error.values for error in ERRORS])
 def test_complaints(name, error):
     """Their text is the contract's, wherever a fault is found out."""
     op = registry.get(name).op
@@ -112,7 +113,7 @@ INTEGERS = [(name, attr.name) for name in SUITES for attr in registry.get(name).
             if isinstance(getattr(attr.kind, "kind", attr.kind), (Int, IntOrTuple))]
 
 
-@pytest.mark.parametrize("name, attr, text", [
+@in_turn("name, attr, text", [
     *((name, attr, text) for name, suite in SUITES.items() for attr, texts in suite.texts.items() for text in texts),
     *((name, attr, text) for name, attr in INTEGERS for text in ENDS),
     *(("tile", "tiles", f"(1, {text})") for text in ENDS)])

@@ -15,6 +15,7 @@ import pytest
 from gluonops.backends import native
 from gluonops.contract import registry
 from gluonops.native import build
+from in_turn import in_turn
 from mxnet import autograd
 from native_cases import CASES, SUITES, require_library
 from op_suite import Case
@@ -45,7 +46,7 @@ def run(name, attrs, inputs, head=None):
     return [output.asnumpy()] + [array.grad.asnumpy() for array in arrays if head is not None]
 
 
-@pytest.mark.parametrize("name, case", HIDDEN)
+@in_turn("name, case", [case.values for case in HIDDEN])
 def test_hidden_outputs(name, case, rng):
     """A bound graph has the outputs that backward reads, as the reference has them."""
     suite = SUITES[name]()
@@ -105,9 +106,9 @@ def test_logarithms_of_short_rows(infinite):
     assert finite.all() != infinite and not np.isfinite(loss[~finite]).any()
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("shape", [(203, 10), (2, 21), (37, 31), (50, 127), (1030, 7), (66, 10, 2), (19, 33, 2),
-                                   (17, 128, 2), (5, 3, 2)])
+@in_turn("dtype", FLOATS)
+@in_turn("shape", [(203, 10), (2, 21), (37, 31), (50, 127), (1030, 7), (66, 10, 2), (19, 33, 2),
+                   (17, 128, 2), (5, 3, 2)])
 def test_short_rows(shape, dtype, rng):
     """Blocks and vectors hold the ends of several rows, a block has a rest, or rows take more than one vector."""
     labels = (shape[0], *shape[2:])

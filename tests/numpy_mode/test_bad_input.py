@@ -6,6 +6,7 @@ import mxnet as mx
 import numpy as onp
 import pytest
 from gluonops import export
+from in_turn import in_turn
 from mxnet import np, npx
 from mxnet.gluon import Block, HybridBlock, nn
 from test_numpy_blocks import LOSSES, MODELS, NN
@@ -200,8 +201,13 @@ def call(name, made, called, numpy, hybridized):
         output.wait_to_read()
 
 
-@pytest.mark.parametrize("hybridized", [False, True], ids=["imperative", "hybridized"])
-@pytest.mark.parametrize("name", OURS)
+# Darknet-19 is made of tiny_yolov2's layers, and has 20 million parameters.
+OF_OURS = pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name == "darknet19"))
+                                           for name in OURS])
+
+
+@in_turn("hybridized", [False, True])
+@OF_OURS
 def test_a_legacy_array_in_numpy_mode(name, hybridized):
     for made in (False, True):
         with pytest.raises(gops.OpError, match=r"input \d is a legacy array .*Convert it with \.as_np_nd") as error:
@@ -209,9 +215,9 @@ def test_a_legacy_array_in_numpy_mode(name, hybridized):
         assert is_clear(error)
 
 
-@pytest.mark.parametrize("made", [False, True], ids=["made in legacy mode", "made in NumPy mode"])
-@pytest.mark.parametrize("hybridized", [False, True], ids=["imperative", "hybridized"])
-@pytest.mark.parametrize("name", OURS)
+@in_turn("made", [False, True])
+@in_turn("hybridized", [False, True])
+@OF_OURS
 def test_the_mode_of_an_array_or_a_net_is_not_in_force(name, hybridized, made):
     """What one layer can compute all the same, it does. Everything else is one clear line."""
     expected = (r"npx\.set_np\(\) is (not )?in force|is half in each mode|expected NDArrays or Symbols\. Convert it|"
@@ -227,7 +233,7 @@ def test_what_is_wrong_is_named():
     with pytest.raises(gops.OpError, match=r"input 0 is an array or symbol of mx\.np, and .* Call npx\.set_np\(\) fi"):
         call("SqueezeExcite", False, False, True, False)
     with pytest.raises(gops.OpError, match=r"its parameter \w+ is an mx\.np array, and npx\.set_np\(\) is not in f"):
-        call("darknet19", True, False, False, True)
+        call("tiny_yolov2", True, False, False, True)
     with pytest.raises(gops.OpError, match=r"its parameter \w+ is a legacy array, and npx\.set_np\(\) is in force"):
         call("lenet_reorg", False, True, True, False)
 

@@ -117,12 +117,12 @@ def inputs_of(shape, others, rng):
     return [rng.uniform(0.1, 1, shape).astype("float32"), *(other.astype("float32") for other in others)]
 
 
-# The layers above in another order; hybridized is how they are used.
+# The layers above in another order. test_onnx has a net every day, in NumPy mode.
 NETS = ("squeezenet", "mobilenet_v2", "densenet")
 
 
 @pytest.mark.parametrize("name, hybridized", [
-    pytest.param(name, hybridized, marks=[pytest.mark.slow] * (name in NETS and not hybridized))
+    pytest.param(name, hybridized, marks=[pytest.mark.slow] * (name in NETS))
     for name in LAYERS for hybridized in (False, True)
     if name != "ZoneoutCell"   # Its masks follow those numbers that a mode has drawn for parameters.
     and (name != "SDMLLoss" or not hybridized)])   # It reads a shape, and no mode takes it hybridized.

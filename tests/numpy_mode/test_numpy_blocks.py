@@ -38,7 +38,7 @@ LOSSES = {
 }
 MODELS = {
     "mlp": {"classes": 3}, "lenet_reorg": {"classes": 3}, "darknet19": {"classes": 3}, "iresnet": {},
-    "tiny_yolov2": {"classes": 3, "width": 1 / 8}, "yolov2": {"classes": 3},
+    "tiny_yolov2": {"classes": 3, "width": 1 / 8, "head_channels": 16}, "yolov2": {"classes": 3},
     "tiny_yolov3": {"classes": 3, "width": 1 / 8}, "yolov3": {"classes": 3},
     "tiny_yolov4": {"classes": 3, "width": 1 / 8}, "yolov4": {"classes": 3},
 }
@@ -158,11 +158,11 @@ def test_the_centres_of_center_loss_move(numpy_mode):
 
 
 def test_darknet_and_torch_weights_are_loaded(numpy_mode, tmp_path):
-    net = gops.models.get_model("tiny_yolov2", classes=3)
+    net = gops.models.get_model("tiny_yolov2", classes=3, width=1 / 8, head_channels=16)
     net.initialize()
     net(np.ones((1, 3, 64, 64)))
     gops.darknet.save_weights(net, tmp_path / "net.weights")
-    other = gops.models.get_model("tiny_yolov2", classes=3)
+    other = gops.models.get_model("tiny_yolov2", classes=3, width=1 / 8, head_channels=16)
     gops.darknet.load_weights(other, tmp_path / "net.weights")
     onp.testing.assert_array_equal(other(np.ones((1, 3, 64, 64))).asnumpy(), net(np.ones((1, 3, 64, 64))).asnumpy())
     dense = gluon.nn.Dense(2, in_units=3)
@@ -180,7 +180,7 @@ def test_the_parts_of_a_detectors_loss(numpy_mode):
 
 
 def test_a_detector_takes_a_numpy_image(numpy_mode):
-    net = gops.models.get_model("tiny_yolov2", classes=3)
+    net = gops.models.get_model("tiny_yolov2", classes=3, width=1 / 8, head_channels=16)
     net.initialize()
     ids, scores, boxes = net.detect(np.ones((1, 3, 64, 64)), threshold=0.01)
     assert {type(ids), type(scores), type(boxes)} == {np.ndarray} and boxes.shape[2] == 4

@@ -69,23 +69,22 @@ def of_symbol(prefix, shapes, inputs):
 OF_EACH_KIND = ("lenet", "lstm", "mixed")
 
 
-@pytest.mark.parametrize("book_net", book_nets.NETS, indirect=True)
-def test_files_and_onnx_in_each_mode(book_net, tmp_path, request):
+@pytest.mark.parametrize("book_net, modes", [
+    *((name, MODES if name in OF_EACH_KIND else ["numpy"]) for name in book_nets.NETS),
+    *(pytest.param(name, MODES, marks=pytest.mark.slow) for name in book_nets.NETS if name not in OF_EACH_KIND)],
+    indirect=["book_net"])
+def test_files_and_onnx_in_each_mode(book_net, modes, tmp_path):
     net, inputs, expected, shapes = book_net
-    of_each_kind = request.node.callspec.params["book_net"] in OF_EACH_KIND
-    for mode in MODES:
+    for mode in modes:
         enter(mode)
         before, prefix = in_force(), str(tmp_path / mode)
         export.symbol(net, prefix, shapes)
-        sources = [(net, "net")]
-        if of_each_kind or mode == "numpy":
-            export.symbol(net, f"{prefix}-kept", shapes, numpy=True)
-            sources += [(prefix, "files"), (f"{prefix}-kept", "kept")]
-        for source, name in sources:
+        export.symbol(net, f"{prefix}-kept", shapes, numpy=True)
+        for source, name in ((net, "net"), (prefix, "files"), (f"{prefix}-kept", "kept")):
             path = export.onnx(source, str(tmp_path / f"{mode}-{name}.onnx"), shapes, dynamic_batch=True)
             is_close(in_onnxruntime(path, inputs), expected)
         assert in_force() == before
-    assert len({(tmp_path / f"{mode}-symbol.json").read_text() for mode in MODES}) == 1
+    assert len({(tmp_path / f"{mode}-symbol.json").read_text() for mode in modes}) == 1
 
 
 @pytest.mark.parametrize("book_net", [name for name in book_nets.NETS if name not in book_nets.OF_NUMPY], indirect=True)

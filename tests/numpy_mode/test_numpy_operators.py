@@ -13,6 +13,7 @@ from gluonops.export.operators.siblings import SIBLINGS
 from gluonops.export.sides import InOnnxruntime
 from gluonops.export.torch import write as torch_write
 from gluonops.export.torch.converters import CONVERTERS as TORCH
+from in_turn import in_turn
 
 F, N, B, H, D, L = "float32", "int32", "bool", "float16", "float64", "int64"
 MAT, ROW, ONE = (2, 3), (3,), ()
@@ -171,7 +172,7 @@ def one_graph(case):
     return Graph([(node, 0)], {"mxnet_version": ["int", CURRENT], "is_np_shape": ["int", 1]})
 
 
-@pytest.mark.parametrize("case", [*FLOATS, *INTEGERS, *EMPTY, *SOURCES], ids=named)
+@in_turn("case", [*FLOATS, *INTEGERS, *EMPTY, *SOURCES])
 def test_shapes_and_types_are_those_of_mxnet(case):
     graph = one_graph(case)
     input_shapes = {f"input{place}": shape for place, (shape, _) in enumerate(case[1])}

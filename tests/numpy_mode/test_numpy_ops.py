@@ -4,6 +4,7 @@ import mxnet as mx
 import numpy as onp
 import op_suite
 import pytest
+from in_turn import in_turn
 from mxnet import autograd, np, npx
 from mxnet.gluon import HybridBlock
 
@@ -36,9 +37,9 @@ def run(net, arrays, head):
     return [output.asnumpy(), *(array.grad.asnumpy() for array in arrays)]
 
 
-@pytest.mark.parametrize("hybridized", [False, True], ids=["imperative", "hybridized"])
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("name", gops.ops.list())
+@in_turn("hybridized", [False, True])
+@in_turn("backend", BACKENDS)
+@in_turn("name", gops.ops.list())
 def test_operators(name, backend, hybridized, rng):
     suite = op_suite.suite_of(name)()
     if backend == "native" and "kernel.cc" in suite.op.unsupported:
@@ -70,9 +71,9 @@ def test_operators(name, backend, hybridized, rng):
         onp.testing.assert_array_equal(got, expected)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("shape", [(), (0, 3), (3, 0)], ids=str)
-@pytest.mark.parametrize("hybridized", [False, True], ids=["imperative", "hybridized"])
+@in_turn("backend", BACKENDS)
+@in_turn("shape", [(), (0, 3), (3, 0)])
+@in_turn("hybridized", [False, True])
 def test_shapes_that_only_numpy_mode_has(shape, backend, hybridized, numpy_mode):
     if backend == "builtin" and hybridized and 0 in shape:
         pytest.skip("MXNet's own operators fail in a graph on tensors without elements, see docs/limits.md")

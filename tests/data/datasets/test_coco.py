@@ -7,6 +7,7 @@ from folders import NAMES, SCENES, check, make_coco, refused
 from gluonops.data import detection
 from gluonops.data.repairs import RepairWarning
 from gluonops.io.optional import require
+from in_turn import in_turn
 
 
 class TestCOCO:
@@ -26,7 +27,7 @@ class TestCOCO:
         for index, label in enumerate(theirs._labels):
             np.testing.assert_array_equal(ours.label(index)[:, :5], np.add(label, [0, 0, 1, 1, 0]))
 
-    @pytest.mark.parametrize("change, text", [
+    @in_turn("change, text", [
         (lambda c: c.pop("images"), "top level: no list 'images'"),
         (lambda c: c["annotations"][1].pop("bbox"), "annotation 1: it has no bbox; expected four numbers"),
         (lambda c: c["images"][0].update(id=[1]), "images[0]: id is [1]; expected a number"),

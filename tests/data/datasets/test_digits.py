@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from gluonops.data import digits
 from gluonops.data.datasets.digits import read_idx
+from in_turn import in_turn
 from mxnet import gluon
 
 FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
@@ -94,7 +95,7 @@ class TestEmbedded:
     def test_classes_take_any_sequence(self):
         assert len({digits(size=8, classes=kind((3, 4)))[0].labels.tobytes() for kind in (tuple, list, np.array)}) == 1
 
-    @pytest.mark.parametrize("kwargs, text", [
+    @in_turn("kwargs, text", [
         ({"size": 0}, "size is 0; expected an integer of at least 1"),
         ({"held_out": 0}, "held_out is 0; expected a finite number above 0 and below 1"),
         ({"held_out": 1.0}, "held_out is 1.0; expected a finite number above 0 and below 1"),

@@ -12,6 +12,7 @@ from gluonops.data import classification, detection
 from gluonops.data.repairs import RepairWarning
 from gluonops.io.optional import require
 from gluonops.io.recordio import MAGIC
+from in_turn import in_turn
 from PIL import Image
 
 
@@ -78,7 +79,7 @@ class TestRecords:
             thread.join()
         assert not wrong
 
-    @pytest.mark.parametrize("label, text", [
+    @in_turn("label, text", [
         ([2, 5, 1, 0, 0, 0.5],
          "record 6: it has a label of 6 numbers that starts with [2.0, 5.0]; expected the length of"),
         ([1, 5, 1, 0, 0, 0.5, 0.5], "that starts with [1.0, 5.0]"),

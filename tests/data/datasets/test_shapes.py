@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from gluonops.data import ShapeScenes
 from gluonops.data.datasets.scenes import OUTLINES, paint_outline
+from in_turn import in_turn
 
 
 def test_items():
@@ -31,8 +32,8 @@ def test_scenes_differ():
 AREAS = {"circle": np.pi, "square": 2, "triangle": 3 * np.sqrt(3) / 4, "star": 5 * 0.45 * np.sin(np.pi / 5)}
 
 
-@pytest.mark.parametrize("name", OUTLINES)
-@pytest.mark.parametrize("angle", [0, 0.7])
+@in_turn("name", OUTLINES)
+@in_turn("angle", [0, 0.7])
 def test_areas(name, angle):
     mask = paint_outline(OUTLINES[name], 60, angle)
     assert mask.sum() / 60**2 == pytest.approx(AREAS[name], rel=0.01)

@@ -7,6 +7,7 @@ from folders import NAMES, SCENES, annotation, check, make_voc, photograph, pict
 from gluonops.data import detection
 from gluonops.data.repairs import RepairWarning
 from gluonops.io.optional import require
+from in_turn import in_turn
 from PIL import Image
 
 
@@ -54,7 +55,7 @@ class TestVOC:
         path.write_text(path.read_text().replace("<name>Nut", "<name> "))
         refused("000000.xml, line 11: the class is ''; expected a name", "voc", tmp_path)
 
-    @pytest.mark.parametrize("old, new, line, text", [
+    @in_turn("old, new, line, text", [
         ("<name>dog</name>", "<name>dgo</name>", 4, "the class is 'dgo'; expected one of cat, dog"),
         ("<xmin>5</xmin>", "<xmin>five</xmin>", 7, "<xmin> is 'five'; expected a number"),
         ("<xmin>5</xmin>", "<xmin>nan</xmin>", 7, "<xmin> is 'nan'; expected a number"),

@@ -5,6 +5,7 @@ import pytest
 from folders import SCENES, check, make_yolo, photograph, picture, refused
 from gluonops.data import detection
 from gluonops.data.repairs import RepairWarning
+from in_turn import in_turn
 from PIL import Image
 
 
@@ -83,7 +84,7 @@ class TestYolo:
         write(tmp_path / "train.txt")
         check(detection("yolo", tmp_path, strict=True))
 
-    @pytest.mark.parametrize("line, text", [
+    @in_turn("line, text", [
         ("1 0.5 0.5 0.1", "'1 0.5 0.5 0.1'; expected class x y width height: five numbers"),
         ("1 0.5 0.5 0.1 0.1 0.9 0.9 0.9", "'1 0.5 0.5 0.1 0.1 0.9 0.9 0.9'; expected class x y"),
         ("1 0.5 0.5 0.1 0.1 high", "'1 0.5 0.5 0.1 0.1 high'; expected class x y"),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from gluonops.backends import native
 from gluonops.data.transforms.augment import Augment, distort, flip, place, place_boxes
+from in_turn import in_turn
 
 STILL = {"jitter": 0, "scale": (1, 1), "flip": 0, "hue": 0, "saturation": 1, "exposure": 1}
 PLAIN = {"hue": 0, "saturation": 1, "exposure": 1}
@@ -33,8 +34,8 @@ def found(image):
 
 
 class TestPlace:
-    @pytest.mark.parametrize("new", [(80, 60), (33, 95), (40, 30), (1, 1), (160, 7)])
-    @pytest.mark.parametrize("offset", [(0, 0), (5, -9), (-30, 12), (200, 0)])
+    @in_turn("new", [(80, 60), (33, 95), (40, 30), (1, 1), (160, 7)])
+    @in_turn("offset", [(0, 0), (5, -9), (-30, 12), (200, 0)])
     def test_every_pixel(self, rng, new, offset):
         """Each is bilinear between pixel centres."""
         image, size = rng.randint(0, 256, (30, 40, 3)).astype("uint8"), (64, 48)
@@ -148,8 +149,8 @@ def test_flip_twice_is_nothing(rng):
 
 
 class TestDistort:
-    @pytest.mark.parametrize("change", [(0, 1, 1), (0, 1.4, 1), (0, 0.7, 1.3), (0.1, 1, 1), (-0.37, 1, 1),
-                                        (0.1, 1.5, 0.7), (-0.1, 0.7, 1.5), (1, 1, 1)])
+    @in_turn("change", [(0, 1, 1), (0, 1.4, 1), (0, 0.7, 1.3), (0.1, 1, 1), (-0.37, 1, 1),
+                        (0.1, 1.5, 0.7), (-0.1, 0.7, 1.5), (1, 1, 1)])
     def test_is_hsv(self, rng, change):
         """colorsys goes there and back, one pixel at a time, greys and primaries included."""
         hue, saturation, exposure = change

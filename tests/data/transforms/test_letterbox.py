@@ -5,6 +5,7 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
+from in_turn import in_turn
 from mxnet import gluon
 
 RECORDED = np.load(pathlib.Path(__file__).parents[2] / "golden" / "darknet" / "letterbox.npz")
@@ -18,7 +19,7 @@ def case(name):
     return (getattr(gops.data, kind), *map(int, size.split("x")), RECORDED[name])
 
 
-@pytest.mark.parametrize("name", CASES)
+@in_turn("name", CASES)
 def test_every_bit_is_darknets(name):
     function, width, height, expected = case(name)
     found = function(RECORDED["image"], width, height)
@@ -55,8 +56,8 @@ def resized(image, width, height):
     return out
 
 
-@pytest.mark.parametrize("old, new", [((7, 5), (5, 7)), ((3, 11), (24, 4)), ((1, 9), (6, 6)), ((9, 1), (6, 6)),
-                                      ((4, 4), (1, 8)), ((6, 8), (13, 2)), ((5, 5), (5, 5)), ((2, 3), (41, 42))])
+@in_turn("old, new", [((7, 5), (5, 7)), ((3, 11), (24, 4)), ((1, 9), (6, 6)), ((9, 1), (6, 6)),
+                      ((4, 4), (1, 8)), ((6, 8), (13, 2)), ((5, 5), (5, 5)), ((2, 3), (41, 42))])
 def test_resize_by_the_description(old, new, rng):
     image = rng.rand(old[1], old[0], 2).astype("float32")
     np.testing.assert_array_equal(gops.data.resize(image, *new), resized(image, *new))
@@ -91,8 +92,8 @@ def test_kinds_and_transforms(rng):
         np.testing.assert_array_equal(batch.asnumpy(), np.stack([expected] * 2))
 
 
-@pytest.mark.parametrize("size", [(53, 37), (37, 53), (64, 64), (500, 333)])
-@pytest.mark.parametrize("field", [(416, 416), (96, 32), (320, 480)])
+@in_turn("size", [(53, 37), (37, 53), (64, 64), (500, 333)])
+@in_turn("field", [(416, 416), (96, 32), (320, 480)])
 def test_boxes_there_and_back(size, field, rng):
     boxes = (rng.rand(2, 6, 6) * [*size, *size, 9, 9]).astype("float32")
     boxes[0, 3:, :4] = -1
@@ -112,7 +113,7 @@ def test_boxes_there_and_back(size, field, rng):
     np.testing.assert_array_equal(back[..., 4:], boxes[..., 4:])
 
 
-@pytest.mark.parametrize("call, text", [
+@in_turn("call, text", [
     (lambda: gops.data.letterbox(np.zeros((8, 8), "uint8"), 32, 32), "data.letterbox: image has shape (8, 8)"),
     (lambda: gops.data.resize(np.zeros((0, 8, 3), "uint8"), 32, 32), "data.resize: image has shape (0, 8, 3)"),
     (lambda: gops.data.resize(np.zeros((8, 8, 3), "int32"), 32, 32), "image is int32; expected uint8, 0 to 255"),

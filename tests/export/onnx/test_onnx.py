@@ -12,13 +12,15 @@ import numpy as np
 import onnx
 import onnx_oracle
 import pytest
+from in_turn import in_turn
 from mxnet import gluon
 from mxnet.gluon import nn
 
 QUIET = """
 import sys
 import onnxruntime
-session = onnxruntime.InferenceSession(sys.argv[1], providers=["CPUExecutionProvider"])
+for path in sys.argv[1:]:
+    onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
 """
 
 
@@ -105,22 +107,23 @@ def model(name, **options):
     return net
 
 
-SLOW = [pytest.param(name, marks=pytest.mark.slow) if name in ("darknet19", "yolov2") else name
-        for name in MODELS if name not in MULTISCALE]
+def narrow(name):
+    """The options of a net of fewer channels and the same layers, where there are such."""
+    return {"width": 1 / 8, "head_channels": 32} if name == "tiny_yolov2" else {}
 
 
-@pytest.mark.parametrize("name", SLOW)
+# test_detectors has the small detector every day.
+@pytest.mark.parametrize("name", ["mlp", "lenet_reorg", *(pytest.param(name, marks=pytest.mark.slow) for name in (
+    "darknet19", "tiny_yolov2", "yolov2"))])
 def test_models(name, tmp_path, rng):
-    narrow = {"width": 1 / 8} if name == "tiny_yolov2" else {}
-    onnx_oracle.agree(model(name, **narrow), tmp_path / "net.onnx", {"data": (MODELS[name], pixels)}, batches=(2, 1),
-                      rng=rng)
+    net = model(name, **narrow(name))
+    onnx_oracle.agree(net, tmp_path / "net.onnx", {"data": (MODELS[name], pixels)}, batches=(2, 1), rng=rng)
 
 
 @pytest.mark.parametrize("name", ["tiny_yolov2", pytest.param("yolov2", marks=pytest.mark.slow)])
 def test_detectors(name, tmp_path, rng):
     """Ids, scores and boxes behind non-maximum suppression agree, row for row."""
-    narrow = {"width": 1 / 8} if name == "tiny_yolov2" else {}
-    detector = model(name, **narrow).detector(threshold=0.1, topk=50)
+    detector = model(name, **narrow(name)).detector(threshold=0.1, topk=50)
     found = onnx_oracle.agree(detector, tmp_path / "net.onnx", {"data": (MODELS[name], pixels)}, batches=(2, 1),
                               rng=rng)
     noted = {prop.key: json.loads(prop.value) for prop in found.metadata_props if prop.key not in ("dtype", "task")}
@@ -129,7 +132,9 @@ def test_detectors(name, tmp_path, rng):
     assert noted["anchors"][0][0] in (1.08, 1.3221)
 
 
-@pytest.mark.parametrize("name", MULTISCALE)
+# YOLOv4 has all layers of YOLOv3, and as many maps.
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name == "yolov3"))
+                                  for name in MULTISCALE])
 def test_detectors_of_several_maps(name, tmp_path, rng):
     """The nets are narrow, and their layers are those of the wide ones."""
     detector = model(name, width=1 / 16).detector(threshold=0.1, topk=20)
@@ -182,19 +187,18 @@ def test_yolo3_of_gluoncv(tmp_path, rng):
     onnx_oracle.agree(net, tmp_path / "net.onnx", {"data": ((3, 64, 64), pixels)}, batches=(2, 1), rng=rng)
 
 
-@pytest.mark.parametrize("make", [lambda: model("lenet_reorg"), lambda: model("tiny_yolov2", width=1 / 8).detector()],
-                         ids=["lenet_reorg", "detector"])
-def test_onnxruntime_has_no_complaint(make, tmp_path):
+def test_onnxruntime_has_no_complaint(tmp_path):
     """It warns on stderr about unused and overridable initializers and wrong shapes."""
-    net = make()
-    shape = (1, *MODELS["tiny_yolov2" if isinstance(net, gops.darknet.Detector) else "lenet_reorg"])
-    path = gops.export.onnx(net, tmp_path / "net.onnx", shape)
-    done = subprocess.run([sys.executable, "-c", QUIET, path], capture_output=True, text=True, check=True)
+    detector = model("tiny_yolov2", **narrow("tiny_yolov2")).detector()
+    nets = {"lenet_reorg": model("lenet_reorg"), "tiny_yolov2": detector}
+    paths = [gops.export.onnx(net, tmp_path / f"{name}.onnx", (1, *MODELS[name])) for name, net in nets.items()]
+    done = subprocess.run([sys.executable, "-c", QUIET, *paths], capture_output=True, text=True, check=True)
     assert done.stderr == "" and done.stdout == ""
-    graph = onnx.load(path).graph
-    assert not {value.name for value in graph.input} & {value.name for value in graph.initializer}
-    read = {name for node in graph.node for name in node.input}
-    assert {value.name for value in graph.initializer} <= read
+    for path in paths:
+        graph = onnx.load(path).graph
+        assert not {value.name for value in graph.input} & {value.name for value in graph.initializer}
+        read = {name for node in graph.node for name in node.input}
+        assert {value.name for value in graph.initializer} <= read
 
 
 @pytest.mark.parametrize("backend", ["builtin", "custom", "native"])
@@ -340,13 +344,13 @@ def test_metadata(tmp_path):
     assert (noted["dtype"], noted["mean"]) == ("fp32", "[0.5, 1]")
 
 
-@pytest.mark.parametrize("options, text", [
+@in_turn("options, text", [
     ({"metadata": {"x": np.float32(1)}}, "metadata is {'x': .*}; expected a dict of what JSON can store"),
     ({"metadata": {1: "x"}}, "metadata is {1: 'x'}; expected a dict"),
     ({"metadata": ["x"]}, r"metadata is \['x'\]; expected a dict"),
     ({"dtype": "float33"}, "dtype is 'float33'; expected a type such as 'float32'"),
 ])
-@pytest.mark.parametrize("files", [True, False])
+@in_turn("files", [True, False])
 def test_options(files, options, text, tmp_path):
     net = gops.nn.Abs()
     if files:
@@ -356,7 +360,7 @@ def test_options(files, options, text, tmp_path):
     assert not (tmp_path / "net.onnx").exists()
 
 
-@pytest.mark.parametrize("make, shapes, text", [
+@in_turn("make, shapes, text", [
     (gops.loss.SoftmaxCELoss, (2, 3), "SoftmaxCELoss is a loss; expected a net that predicts"),
     (lambda: nn.HybridLambda(lambda F, x, label: gops.ops.softmax_cross_entropy(x, label)),
      {"data": (2, 3), "label": (2,)}, "every output is a loss (softmax_cross_entropy)"),

@@ -4,6 +4,7 @@ import mxnet as mx
 import numpy as np
 import onnx_oracle
 import pytest
+from in_turn import in_turn
 from mxnet.gluon import SymbolBlock, nn
 
 IMAGE, ROW, GRID = (4, 6, 8), (5,), (3, 4)
@@ -118,7 +119,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("function, shape, text", REFUSED, ids=[text for *_, text in REFUSED])
+@in_turn("function, shape, text", REFUSED)
 def test_refused(function, shape, text, tmp_path):
     with pytest.raises(gops.OpError) as caught:
         gops.export.onnx(nn.HybridLambda(function), tmp_path / "net.onnx", (2, *shape), dynamic_batch=True)

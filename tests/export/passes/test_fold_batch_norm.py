@@ -172,7 +172,7 @@ def test_model_zoo(name, rng, tmp_path):
 def test_darknets_batch_norm(rng, tmp_path):
     """Its gamma is computed, from the running variance."""
     shape = (1, 3, 64, 64)
-    net = shaken(gops.models.get_model("tiny_yolov2", classes=3), rng, shape)
+    net = shaken(gops.models.get_model("tiny_yolov2", classes=3, width=1 / 8, head_channels=32), rng, shape)
     data = mx.nd.array(rng.rand(*shape))
     outputs, left = folded(net, data, tmp_path)
     assert left == 0

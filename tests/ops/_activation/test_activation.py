@@ -6,6 +6,7 @@ import mxnet as mx
 import numpy as np
 import oracles
 import pytest
+from in_turn import in_turn
 from op_suite import recorded
 
 ACTIVATIONS = [("mish", {}), ("swish", {}), ("swish", {"beta": 30.0}), ("hard_swish", {}), ("gelu", {}),
@@ -14,7 +15,7 @@ LARGEST = {"float16": 65504, "float32": 3.4e38, "float64": 1.7e308}
 
 
 @pytest.mark.parametrize("backend", ["native", "reference", "builtin", "cuda"], indirect=True)
-@pytest.mark.parametrize("name, attrs", ACTIVATIONS)
+@in_turn("name, attrs", ACTIVATIONS)
 def test_every_size_of_numbers(name, attrs, backend):
     """Nothing overflows, the slopes at the ends are 0 and 1, and NaN stays where it is."""
     typed, oracle = gops.contract.registry.get(name).op.parse(attrs), oracles.get(name)
@@ -33,7 +34,7 @@ def test_every_size_of_numbers(name, attrs, backend):
 
 
 @pytest.mark.parametrize("backend", ["native", "cuda"], indirect=True)
-@pytest.mark.parametrize("dtype, tolerance", [("float32", 5e-6), ("float64", 1e-14)])
+@in_turn("dtype, tolerance", [("float32", 5e-6), ("float64", 1e-14)])
 def test_gelu_keeps_its_digits_below_zero(backend, dtype, tolerance):
     """The formula is x erfc(-x / sqrt(2)) / 2; 1 + erf is off by 3 % at -8 in float64."""
     data = np.linspace(-8, 8, 1601).astype(dtype)
@@ -43,7 +44,7 @@ def test_gelu_keeps_its_digits_below_zero(backend, dtype, tolerance):
     np.testing.assert_allclose(output, expected, tolerance * 10, 0)
 
 
-@pytest.mark.parametrize("block, text", [
+@in_turn("block, text", [
     (gops.nn.Mish(), "Mish()"), (gops.nn.HardSwish(), "HardSwish()"), (gops.nn.Swish(2.0), "Swish(beta=2.0)"),
     (gops.nn.GELU("tanh"), "GELU(approximation=tanh)"),
 ])
@@ -57,7 +58,7 @@ def test_blocks(block, text, rng):
     assert repr(block) == text
 
 
-@pytest.mark.parametrize("make", [lambda: gops.nn.Swish(-1.0), lambda: gops.nn.GELU("none")])
+@in_turn("make", [lambda: gops.nn.Swish(-1.0), lambda: gops.nn.GELU("none")])
 def test_blocks_refuse_attributes(make):
     with pytest.raises(gops.OpError, match="expected"):
         make()

@@ -20,6 +20,22 @@ class MapLossSuite(OpSuite):
     undefined = ("inf", "-inf", "nan", "max")   # it is not defined which truth a box without a size overlaps
     needs_types = ("float16",)   # float16 puts a ground truth into another cell
 
+    def draw(self, case, dtype, rng, label_dtype="float32"):
+        """A few images may be drawn again for float16, in which rounding must not decide what a prediction is."""
+        arrays = super().draw(case, dtype, rng, label_dtype)
+        for _ in range(9 if dtype == "float16" and arrays[0].size <= 100 else 0):
+            if self._is_steady(case, *(array.astype("float64") for array in arrays)):
+                break
+            arrays = super().draw(case, dtype, rng, label_dtype)
+        return arrays
+
+    def _is_steady(self, case, *inputs):
+        """Return whether no threshold is as near as float16 moves a number in a graph of several operators."""
+        rng, head = np.random.RandomState(0), np.ones(len(inputs[0]))
+        expected, *moved = (self.oracle_gradient(self.typed(case), head, *arrays)["data"] for arrays in (
+            inputs, *(_rounded(rng, 2.0 ** -9, *inputs) for _ in range(3))))
+        return max(_largest(gradient - expected) for gradient in moved) < 0.1 * _largest(expected)
+
     def amplification(self, attrs, backend, *inputs):
         """How many times larger than the rounding of the inputs is the change that it makes in the gradient.
 
@@ -32,13 +48,13 @@ class MapLossSuite(OpSuite):
             return self.oracle_gradient(attrs, head, data, truth, *others)["data"]
 
         expected = gradient(*inputs)
-        change = max(_largest(gradient(*_rounded(rng, *inputs)) - expected) for _ in range(4))
+        change = max(_largest(gradient(*_rounded(rng, ROUNDING, *inputs)) - expected) for _ in range(4))
         return max(1.0, change / (ROUNDING * max(1.0, _largest(expected))))
 
 
-def _rounded(rng, data, truth, *others):
+def _rounded(rng, step, data, truth, *others):
     """Return the inputs, with each number and each box as far away as rounding moves it."""
-    data, truth = (array * (1 + rng.choice([-ROUNDING, ROUNDING], array.shape)) for array in (data, truth))
+    data, truth = (array * (1 + rng.choice([-step, step], array.shape)) for array in (data, truth))
     truth[..., 4] = np.round(truth[..., 4])   # the class
     return data, truth, *others
 

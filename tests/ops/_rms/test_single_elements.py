@@ -3,13 +3,14 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
+from in_turn import in_turn
 from op_suite import recorded
 
 
 @pytest.mark.parametrize("backend", ["native", "cuda", "reference"], indirect=True)
-@pytest.mark.parametrize("name", ["rms_norm", "l2_normalize"])
-@pytest.mark.parametrize("shape, axis", [((7, 1), -1), ((3, 1, 5), 1)])
-@pytest.mark.parametrize("eps", [1e-12, 1e-6, 0.1])
+@in_turn("name", ["rms_norm", "l2_normalize"])
+@in_turn("shape, axis", [((7, 1), -1), ((3, 1, 5), 1)])
+@in_turn("eps", [1e-12, 1e-6, 0.1])
 def test_rows_of_one_element(backend, name, shape, axis, eps, rng):
     """What is left of the gradient is eps / (square + eps) of it; a difference of rounded numbers is not."""
     data, head = (rng.randn(*shape).astype("float32") for _ in range(2))

@@ -6,8 +6,8 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import oracles
-import pytest
 from gluonops.contract import registry
+from in_turn import in_turn
 
 # The last group of columns is smaller than the others; a column fills no vector; the columns are long, and the last
 # line is shorter than the others.
@@ -40,8 +40,8 @@ def run(function, arrays, head):
     return output.asnumpy(), inputs[0].grad.asnumpy()
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])   # they have kernels of different targets with AVX-512
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@in_turn("dtype", ["float32", "float64"])   # they have kernels of different targets with AVX-512
+@in_turn("shape", SHAPES)
 def test_a_batch_equals_its_parts(shape, dtype, rng):
     """It does bit for bit: one image alone is not packed."""
     data = rng.standard_normal(shape).astype(dtype)
@@ -56,7 +56,7 @@ def test_a_batch_equals_its_parts(shape, dtype, rng):
                     np.testing.assert_array_equal(ours, theirs[here], err_msg=f"{name}, {i}")
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@in_turn("shape", SHAPES)
 def test_softmax_of_few_neighbours(shape, rng):
     data = rng.standard_normal(shape).astype("float32")
     with gops.backend("native"):
@@ -76,8 +76,8 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("dtype, tolerance", [("float16", 2e-3), ("float32", 2e-6), ("float64", 1e-13)])
-@pytest.mark.parametrize("case", CASES)
+@in_turn("dtype, tolerance", [("float16", 2e-3), ("float32", 2e-6), ("float64", 1e-13)])
+@in_turn("case", CASES)
 def test_long_columns(case, dtype, tolerance, rng):
     """Every class is the label of a row, and rows are ignored."""
     name = case.split()[0]

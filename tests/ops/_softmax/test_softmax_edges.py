@@ -3,11 +3,13 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
+from in_turn import in_turn
 from mxnet import autograd
 from mxnet.gluon import HybridBlock
+from op_suite import CUSTOM
 from ops._softmax.oracle import nll, onehot, softmax
 
-BACKENDS = pytest.mark.parametrize("backend", ["custom", "reference", "native", "builtin", "cuda"], indirect=True)
+BACKENDS = pytest.mark.parametrize("backend", [CUSTOM, "reference", "native", "builtin", "cuda"], indirect=True)
 
 
 class Apply(HybridBlock):
@@ -38,8 +40,8 @@ def smoothed(logits, label, e):
 
 
 @BACKENDS
-@pytest.mark.parametrize("axis", [0, 3, -1])
-@pytest.mark.parametrize("function", [gops.ops.softmax_output, gops.ops.softmax_cross_entropy])
+@in_turn("axis", [0, 3, -1])
+@in_turn("function", [gops.ops.softmax_output, gops.ops.softmax_cross_entropy])
 def test_eight_dimensions(function, axis, backend, rng):
     """MXNet transposes six at most."""
     shape = (2, 3, 1, 2, 1, 2, 1, 3)
@@ -52,7 +54,7 @@ def test_eight_dimensions(function, axis, backend, rng):
 
 
 @BACKENDS
-@pytest.mark.parametrize("classes", [20000, 100000])
+@in_turn("classes", [20000, 100000])
 def test_many_classes_in_float16(classes, backend, rng):
     """The sum of as many logits, and that of as many powers, is beyond float16's largest number, 65,504."""
     logits = mx.nd.array(rng.randn(2, classes), dtype="float16")
@@ -90,7 +92,7 @@ def test_a_graph_that_knows_its_types_computes_in_float32(rng):
 
 
 @BACKENDS
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@in_turn("dtype", ["float16", "float32", "float64"])
 def test_a_class_that_cannot_be_with_smoothing(dtype, backend):
     """Its logit is -infinity, and smoothing gives it a share of the label: the loss is infinite."""
     data = mx.nd.array([[1, -np.inf, 2], [1, 0, 2]], dtype=dtype)
@@ -104,9 +106,9 @@ def test_a_class_that_cannot_be_with_smoothing(dtype, backend):
 
 
 @BACKENDS
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-@pytest.mark.parametrize("hybridized", [False, True])
-@pytest.mark.parametrize("temperature", [1e-30, 1e-40, 1e-300, 3e-308])
+@in_turn("dtype", ["float16", "float32", "float64"])
+@in_turn("hybridized", [False, True])
+@in_turn("temperature", [1e-30, 1e-40, 1e-300, 3e-308])
 def test_temperatures_near_zero(temperature, hybridized, dtype, backend):
     """The largest has everything, and nothing moves it."""
     data = mx.nd.array([[1, 3, -2, 2], [0, 0, 0, 0]], dtype=dtype)
@@ -133,7 +135,7 @@ def test_two_heads_of_one_name(backend):
         np.testing.assert_allclose(gradients["x"].asnumpy(), expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize("hybridized", [False, True])
+@in_turn("hybridized", [False, True])
 @pytest.mark.parametrize("backend", ["custom", "native", "builtin"])
 def test_labels_of_the_other_kind(backend, hybridized):
     """One-hot labels come where classes are expected, and the other way round."""

@@ -2,7 +2,7 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
-from op_suite import Bad, Case, OpSuite, Row
+from op_suite import CUSTOM, Bad, Case, OpSuite, Row
 
 
 class TestAbs(OpSuite):
@@ -29,7 +29,7 @@ class TestAbs(OpSuite):
     )
 
 
-@pytest.mark.parametrize("backend", ["custom", "reference", "native", "builtin", "cuda"], indirect=True)
+@pytest.mark.parametrize("backend", [CUSTOM, "reference", "native", "builtin", "cuda"], indirect=True)
 def test_int64_beyond_what_float64_holds(backend):
     values = np.array([2 ** 53 + 1, -2 ** 53 - 1, -2 ** 63 + 1, 2 ** 63 - 1, 0], "int64")
     with gops.backend(backend):

@@ -3,8 +3,9 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
+from in_turn import in_turn
 from mxnet import autograd
-from op_suite import Bad, Case, OpSuite, Row
+from op_suite import CUSTOM, Bad, Case, OpSuite, Row
 from ops.box_iou import oracle
 
 
@@ -61,7 +62,7 @@ def test_degenerate_boxes(backend):
     assert np.isnan(nan[0]).all() and not np.isnan(nan[1]).any()
 
 
-@pytest.mark.parametrize("backend", ["native", "custom", "reference", "builtin", "cuda"], indirect=True)
+@pytest.mark.parametrize("backend", ["native", CUSTOM, "reference", "builtin", "cuda"], indirect=True)
 def test_an_infinite_box_leaves_others_their_gradient(backend):
     """A detector's exponential of a width overflows at times. The IoU is 0 then, and moves no other box."""
     lhs, rhs = mx.nd.array([[0, 0, np.inf, 2], [0, 0, 2, 2]]), mx.nd.array([[1, 1, 3, 3], [2, 0, 4, 2]])
@@ -76,7 +77,7 @@ def test_an_infinite_box_leaves_others_their_gradient(backend):
     np.testing.assert_allclose(49 * rhs.grad.asnumpy(), [[-6, -6, -2, -2], [0, 0, 0, 0]], rtol=1e-5)
 
 
-@pytest.mark.parametrize("box_format", ["corner", "center"])
+@in_turn("box_format", ["corner", "center"])
 def test_as_mxnet(box_format, rng):
     drawn = oracle.draw(gops.contract.registry.get("box_iou").op.parse({"format": box_format}),
                         {"lhs": (7, 4), "rhs": (9, 4)}, rng)

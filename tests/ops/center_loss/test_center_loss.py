@@ -2,8 +2,9 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
+from in_turn import in_turn
 from mxnet import autograd
-from op_suite import Bad, Case, OpSuite, Row
+from op_suite import CUSTOM, Bad, Case, OpSuite, Row
 
 
 class TestCenterLoss(OpSuite):
@@ -70,9 +71,9 @@ class TestCenterLoss(OpSuite):
                 np.testing.assert_array_equal(centers.grad.asnumpy(), np.full((4, 3), expected))
 
 
-@pytest.mark.parametrize("backend", ["custom", "native", "builtin", "cuda"], indirect=True)
+@pytest.mark.parametrize("backend", [CUSTOM, "native", "builtin", "cuda"], indirect=True)
 class TestEdges:
-    @pytest.mark.parametrize("label", [-1, 3, 1.5, np.nan, np.inf, 1e30, -1e30])
+    @in_turn("label", [-1, 3, 1.5, np.nan, np.inf, 1e30, -1e30])
     def test_a_label_that_is_no_class(self, label, backend, monkeypatch):
         """Its sample is NaN; the others, and every centre, are as if it were not there."""
         monkeypatch.setenv("GLUONOPS_CHECK_LABELS", "0")

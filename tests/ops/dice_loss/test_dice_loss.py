@@ -2,6 +2,7 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
+from in_turn import in_turn
 from op_suite import Bad, Case, OpSuite, Row, recorded
 
 LOG_3 = np.log(3)
@@ -62,8 +63,8 @@ def test_what_an_ignored_place_holds_and_an_invalid_label(backend, monkeypatch):
     assert np.isnan(gradient[0, :, :3]).all() and np.isfinite(gradient[1]).all()
 
 
-@pytest.mark.parametrize("attrs", [{}, {"squared": False}, {"ignore_label": 9}], ids=str)
-@pytest.mark.parametrize("logit", [5.0, 7.0, 30.0])
+@in_turn("attrs", [{}, {"squared": False}, {"ignore_label": 9}])
+@in_turn("logit", [5.0, 7.0, 30.0])
 def test_a_small_total_in_a_float16_graph_of_unknown_types(attrs, logit):
     """Class 1 has a total near 0, whose square is 0 in float16. The last place is ignored, or like the others."""
     suite, case = TestDiceLoss(), Case("absent", ((1, 2, 3), (1, 3)), attrs)
@@ -91,7 +92,7 @@ def test_block(rng):
         loss(pred, label * 0 + 3)
 
 
-@pytest.mark.parametrize("squared", [True, False])
+@in_turn("squared", [True, False])
 def test_masks_of_sigmoids(squared, rng):
     """Each mask alone has MONAI's DiceLoss(sigmoid=True), also in a net, where shapes are not known."""
     pred, label = rng.randn(2, 3, 4, 5), rng.randint(0, 2, (2, 3, 4, 5)).astype("float64")

@@ -2,6 +2,7 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
+from in_turn import in_turn
 from op_suite import Bad, Case, OpSuite, Row, recorded
 
 LOG_2, LOG_3 = np.log(2), np.log(3)
@@ -79,7 +80,7 @@ def test_block(rng):
         gops.loss.DistillationLoss(0)
 
 
-@pytest.mark.parametrize("np_shape", [False, True])
+@in_turn("np_shape", [False, True])
 def test_a_builtin_graph_needs_a_batch(np_shape):
     with gops.backend("builtin"):
         graph = gops.ops.distillation_loss(mx.sym.var("data"), mx.sym.var("teacher"), axis=0)

@@ -3,6 +3,7 @@
 Source: AlexeyAB/darknet ``src/gaussian_yolo_layer.c``, commit 59596d78.
 """
 import numpy as np
+from oracles import remembered
 
 from .._region.oracle import iou, sigmoid
 from ..yolo_loss import oracle as yolo
@@ -171,6 +172,7 @@ def split(data, classes):
     return data.reshape(batch, channels // (9 + classes), 9 + classes, height, width)
 
 
+@remembered
 def images(attrs, data, truth):
     return [Image(attrs, numbers, rows) for numbers, rows in zip(split(data, attrs.classes), truth)]
 

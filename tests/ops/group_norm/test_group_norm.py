@@ -3,6 +3,7 @@ import mxnet as mx
 import numpy as np
 import pytest
 from gluonops.contract import registry
+from in_turn import in_turn
 from mxnet import autograd
 from op_suite import Bad, Case, OpSuite, Row, largest_finite, recorded
 from ops.group_norm import oracle
@@ -61,8 +62,8 @@ class TestGroupNorm(OpSuite):
 
 
 @pytest.mark.parametrize("backend", ["native", "cuda", "reference"], indirect=True)
-@pytest.mark.parametrize("shape, num_groups", [((5, 2), 1), ((5, 4), 2), ((5, 2, 2), 2), ((5, 2), 2)])
-@pytest.mark.parametrize("eps", [1e-12, 1e-5, 0.1])
+@in_turn("shape, num_groups", [((5, 2), 1), ((5, 4), 2), ((5, 2, 2), 2), ((5, 2), 2)])
+@in_turn("eps", [1e-12, 1e-5, 0.1])
 def test_groups_of_one_and_two_elements(backend, shape, num_groups, eps, rng):
     """What is left of a pair's gradient is eps / (variance + eps) of it; a difference of rounded numbers is not."""
     data, head = (rng.randn(*shape).astype("float32") for _ in range(2))
@@ -81,7 +82,7 @@ def test_groups_of_one_and_two_elements(backend, shape, num_groups, eps, rng):
 
 
 @pytest.mark.parametrize("backend", ["native", "cuda"], indirect=True)
-@pytest.mark.parametrize("places", [9, 1])
+@in_turn("places", [9, 1])
 def test_a_large_mean_costs_no_digits(backend, places, rng):
     """The sum of squares minus the square of the sum would be off by 16 here, at a variance of 1."""
     data = (rng.randn(2, 512, places) + 16384).astype("float32")

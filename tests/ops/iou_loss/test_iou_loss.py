@@ -3,6 +3,7 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
+from in_turn import in_turn
 from mxnet import autograd
 from op_suite import Bad, Case, OpSuite, Row, recorded
 from ops._boxes.oracle import corners, from_corners
@@ -69,7 +70,7 @@ EXCHANGED = [2, 2, 0, 0]
 
 @pytest.mark.parametrize("backend", ["custom", "reference", "builtin", "cuda"], indirect=True)
 class TestEdges:
-    @pytest.mark.parametrize("kind", KINDS)
+    @in_turn("kind", KINDS)
     def test_degenerate_boxes(self, kind, backend):
         """Points, lines, exchanged corners and the box itself have what the formula says with its eps; it is finite."""
         pairs = [(POINT, POINT), (POINT, BOX), (BOX, POINT), (FLAT, BOX), (THIN, BOX), (BOX, FLAT), (FLAT, THIN),

@@ -4,8 +4,9 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
+from in_turn import in_turn
 from mxnet import autograd
-from op_suite import Bad, Case, OpSuite, Row, recorded
+from op_suite import CUSTOM, Bad, Case, OpSuite, Row, recorded
 from ops.margin_softmax_cross_entropy import oracle
 
 ARCFACE, COSFACE = {"scale": 8}, {"scale": 8, "m2": 0, "m3": 0.35}
@@ -13,7 +14,7 @@ SPHEREFACE = {"scale": 8, "m1": 4, "m2": 0}
 COMBINED = {"scale": 8, "m1": 0.9, "m2": 0.4, "m3": 0.15}
 PLAIN = {"scale": 2, "m2": 0}
 WEIGHTS = (0.5, 2, 0, 1, 0.25)
-BACKENDS = pytest.mark.parametrize("backend", ["custom", "reference", "native", "builtin", "cuda"], indirect=True)
+BACKENDS = pytest.mark.parametrize("backend", [CUSTOM, "reference", "native", "builtin", "cuda"], indirect=True)
 
 
 class TestMarginSoftmaxCrossEntropy(OpSuite):
@@ -77,7 +78,7 @@ def run(data, label, backend, dtype="float32", **attrs):
 
 @BACKENDS
 class TestEdges:
-    @pytest.mark.parametrize("attrs", [ARCFACE, SPHEREFACE, COMBINED, COSFACE], ids=str)
+    @in_turn("attrs", [ARCFACE, SPHEREFACE, COMBINED, COSFACE])
     def test_the_ends_of_the_angles(self, attrs, backend):
         """All is finite at 0 and 180 degrees, and beyond: rounding errors make such cosines."""
         ends = [1.0, -1.0, 1 + 1e-6, -1 - 1e-6, 1 - 1e-7, 1 - 1e-3]
@@ -89,7 +90,7 @@ class TestEdges:
         expected = oracle.backward(typed, np.ones(len(ends)), data, np.zeros(len(ends)))["data"]
         np.testing.assert_allclose(gradient, expected, rtol=1e-8, atol=1e-12)
 
-    @pytest.mark.parametrize("label", [-1, 3, 1.5, np.nan])
+    @in_turn("label", [-1, 3, 1.5, np.nan])
     def test_a_label_that_is_no_class(self, label, backend, monkeypatch):
         monkeypatch.setenv("GLUONOPS_CHECK_LABELS", "0")
         loss, gradient = run([[0.5, 0.2, 0.1], [0, 0, 0]], [label, 0], backend, **PLAIN)
@@ -110,7 +111,7 @@ class TestEdges:
         np.testing.assert_allclose(gradient[0, 1:], 64 * others, rtol=1e-9)
 
 
-@pytest.mark.parametrize("weight", [1, 1e-3])
+@in_turn("weight", [1, 1e-3])
 def test_no_gradient_is_subnormal(weight):
     """The cosines' exponents reach from 0 to -128; all other gradients are right to the last digits."""
     cosines = np.linspace(-1, 1, 1000)
@@ -134,7 +135,7 @@ def insightface(cosine, m2, easy_margin):
     return np.where(cosine > threshold, with_margin, cosine - line)
 
 
-@pytest.mark.parametrize("easy_margin", [False, True])
+@in_turn("easy_margin", [False, True])
 def test_the_margin_of_insightface(easy_margin):
     cosine = np.cos(np.linspace(0.01, np.pi - 0.01, 999))
     loss, _ = run(np.stack([cosine, np.zeros_like(cosine)], 1), np.zeros(999), "auto", "float64", scale=4,

@@ -7,7 +7,8 @@ import mxnet as mx
 import numpy as np
 import pytest
 from gluonops.contract import registry
-from op_suite import Bad, Case, OpSuite, Row
+from in_turn import in_turn
+from op_suite import CUSTOM, Bad, Case, OpSuite, Row
 from ops._region.oracle import boxes
 from ops._region.recorded import GOLDEN_CASES, golden
 
@@ -61,8 +62,8 @@ class TestRegionDecode(OpSuite):
     )
 
 
-@pytest.mark.parametrize("backend", ["custom", "reference", "native", "builtin"], indirect=True)
-@pytest.mark.parametrize("case", GOLDEN_CASES)
+@pytest.mark.parametrize("backend", [CUSTOM, "reference", "native", "builtin"], indirect=True)
+@in_turn("case", GOLDEN_CASES)
 def test_darknets_activations(case, backend):
     """They are within 2e-5 of what Darknet's layer put out, and so are its boxes."""
     recorded = golden(case)
@@ -75,7 +76,7 @@ def test_darknets_activations(case, backend):
     np.testing.assert_allclose(rows, expected.transpose(0, 1, 3, 4, 2), rtol=2e-5, atol=2e-7)
 
 
-@pytest.mark.parametrize("backend", ["custom", "native", "builtin", "cuda"], indirect=True)
+@pytest.mark.parametrize("backend", [CUSTOM, "native", "builtin", "cuda"], indirect=True)
 def test_extreme_logits(backend):
     """Large and small logits saturate; a box too large to write down is infinite."""
     values = np.array([-200, -100, -50, 50, 88, 100], "float32")
@@ -94,8 +95,8 @@ def test_anchors_in_pairs():
         np.testing.assert_array_equal(gops.nn.RegionDecode(anchors, 3)(data).asnumpy(), flat(data).asnumpy())
 
 
-@pytest.mark.parametrize("hybridized", [False, True])
-@pytest.mark.parametrize("backend", ["custom", "reference", "native", "builtin", "cuda"], indirect=True)
+@in_turn("hybridized", [False, True])
+@pytest.mark.parametrize("backend", [CUSTOM, "reference", "native", "builtin", "cuda"], indirect=True)
 def test_a_size_that_float16_holds_and_its_power_not(backend, hybridized):
     """exp(12) is 162,755; of 1.5 cells out of 13 it is 18,779."""
     data = np.zeros((1, 6, 13, 13))

@@ -3,6 +3,7 @@
 Source: pjreddie/darknet ``src/region_layer.c``, commit f6afaabc.
 """
 import numpy as np
+from oracles import remembered
 
 from .._region.oracle import LOGISTIC, activate, boxes, giou, iou, split
 
@@ -152,6 +153,7 @@ class Assignment:
         return [coordinates, objectness[self.assigned].sum(), objectness[~self.assigned].sum(), class_loss]
 
 
+@remembered
 def assign(attrs, data, ground_truth, seen):
     """Return activations, (batch, anchors, 5 + classes, height, width), and the :class:`Assignment` of each image."""
     out = activate(split(data, attrs.classes), attrs.softmax)

@@ -4,13 +4,15 @@ import mxnet as mx
 import numpy as np
 import pytest
 from gluonops.contract import registry
+from in_turn import in_turn
 from mxnet import autograd
+from op_suite import CUSTOM
 from ops._region.oracle import split
 from ops.region_loss import oracle
 
 ANCHORS = (1.5, 0.5, 0.75, 2.0)
 ATTRS = {"anchors": ANCHORS, "classes": 3, "warmup_images": 0}
-BACKENDS = pytest.mark.parametrize("backend", ["custom", "reference", "native", "builtin"], indirect=True)
+BACKENDS = pytest.mark.parametrize("backend", [CUSTOM, "reference", "native", "builtin"], indirect=True)
 BOX = (0.5, 0.5, 0.2, 0.2, 1)
 
 
@@ -90,8 +92,8 @@ class TestPlaces:
         np.testing.assert_array_equal(both[0], alone[0])
         assert both[1][0, 8] == 2 and not np.array_equal(both[2], run([[second, first]], backend, thresh=2)[2])
 
-    @pytest.mark.parametrize("order", [(2, 1), (1, 0, 2), (0, 1, 1), (1, 2, 1, 0), (0, 0)])
-    @pytest.mark.parametrize("logit", [0.5, 120, -120])
+    @in_turn("order", [(2, 1), (1, 0, 2), (0, 1, 1), (1, 2, 1, 0), (0, 0)])
+    @in_turn("logit", [0.5, 120, -120])
     def test_classes_of_one_place_add_up_without_softmax(self, logit, order, backend):
         """Darknet starts anew if the error of class 0 is exactly 0 on the way, with a saturated sigmoid."""
         rng, classes, first = np.random.RandomState(1), [], np.float32(1 / (1 + np.exp(-logit)))
@@ -132,7 +134,7 @@ NO_BOXES = {"nan": (0.5, 0.5, np.nan, 0.2, 1), "infinite": (0.5, 0.5, np.inf, 0.
 
 
 @BACKENDS
-@pytest.mark.parametrize("name", NO_BOXES)
+@in_turn("name", NO_BOXES)
 class TestRowsThatAreNoBoxes:
     def test_nan_in_their_image_alone(self, name, backend, monkeypatch):
         monkeypatch.setenv("GLUONOPS_CHECK_LABELS", "0")

@@ -98,9 +98,18 @@ class TestRegionLoss(MapLossSuite):
         self.close(parts.asnumpy(), expected, "parts", backend, dtype)
         self.close(loss.asnumpy(), expected[:, :4].sum(axis=1), "loss", backend, dtype)
 
-    @pytest.mark.parametrize("recorded", GOLDEN_CASES)
-    def test_darknets_deltas(self, recorded, backend):
-        """They are within 2e-5 of what Darknet's layer computed, and so is the cost."""
+    def test_darknets_deltas(self, backend):
+        """The C++ kernel computes every recorded layer, the others some: the oracle compares them in every case."""
+        for recorded in GOLDEN_CASES[::1 if backend == "native" else 5]:
+            self.compare_with_recorded(recorded, backend)
+
+    @pytest.mark.slow
+    def test_all_of_darknets_deltas(self, backend):
+        for recorded in GOLDEN_CASES:
+            self.compare_with_recorded(recorded, backend)
+
+    def compare_with_recorded(self, recorded, backend):
+        """Gradients are within 2e-5 of what Darknet's layer computed, and so is the cost."""
         case = golden(recorded)
         inputs = [mx.nd.array(a) for a in (case.input, case.ground_truth, [case.seen])]
         inputs[0].attach_grad()
@@ -108,5 +117,5 @@ class TestRegionLoss(MapLossSuite):
             loss, parts = self.function(*inputs, **case.attrs, parts=True)
         loss.backward()
         np.testing.assert_allclose(inputs[0].grad.asnumpy().reshape(case.gradient.shape), case.gradient, rtol=2e-5,
-                                   atol=2e-5 * np.abs(case.gradient).max() / 10)
-        np.testing.assert_allclose(parts[:, 4].sum().asscalar(), case.cost, rtol=2e-5)
+                                   atol=2e-5 * np.abs(case.gradient).max() / 10, err_msg=recorded)
+        np.testing.assert_allclose(parts[:, 4].sum().asscalar(), case.cost, rtol=2e-5, err_msg=recorded)

@@ -4,13 +4,15 @@ import mxnet as mx
 import numpy as np
 import pytest
 from gluonops.ops._region.loss import PARTS
+from in_turn import in_turn
 from mxnet import autograd, gluon
 from mxnet.gluon import nn
+from op_suite import CUSTOM
 
 ANCHORS = (1.5, 0.5, 0.75, 2.0)
-BACKENDS = pytest.mark.parametrize("backend", ["custom", "reference", "native", "builtin"], indirect=True)
-MODES = pytest.mark.parametrize("mode", [None, {}, {"static_alloc": True, "static_shape": True}],
-                                ids=["imperative", "hybridized", "static"])
+BACKENDS = pytest.mark.parametrize("backend", [CUSTOM, "reference", "native", "builtin"], indirect=True)
+STATIC = {"static_alloc": True, "static_shape": True}
+MODES = in_turn("mode", [None, {}, STATIC])
 
 
 def make(mode=None, contexts=None, **options):
@@ -39,8 +41,11 @@ def seen(loss):
     return [array.asscalar() for array in loss.seen.list_data()]
 
 
-@BACKENDS
-@MODES
+@pytest.mark.parametrize("backend, mode", [
+    ("native", None), ("native", {}), ("native", STATIC), ("reference", STATIC), ("builtin", {}),
+    *(pytest.param(backend, mode, marks=pytest.mark.slow) for backend, mode in (
+        ("reference", None), ("reference", {}), ("builtin", None), ("builtin", STATIC), ("custom", STATIC)))],
+    indirect=["backend"])
 def test_counts_in_training_alone(mode, backend):
     """It counts its own batch: the warm-up ends within the batch that reaches its length."""
     with gops.backend(backend):

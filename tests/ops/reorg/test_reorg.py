@@ -5,8 +5,9 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
+from in_turn import in_turn
 from mxnet import autograd
-from op_suite import Bad, Case, OpSuite, Row
+from op_suite import CUSTOM, Bad, Case, OpSuite, Row
 
 GOLDEN = np.load(pathlib.Path(__file__).parents[2] / "golden" / "reorg.npz")
 
@@ -73,8 +74,8 @@ class TestReorg(OpSuite):
     )
 
 
-@pytest.mark.parametrize("backend", ["custom", "native", "builtin", "cuda"], indirect=True)
-@pytest.mark.parametrize("case", range(6))
+@pytest.mark.parametrize("backend", [CUSTOM, "native", "builtin", "cuda"], indirect=True)
+@in_turn("case", range(6))
 class TestDarknet:
     """The results are what Darknet computed, bit for bit."""
 

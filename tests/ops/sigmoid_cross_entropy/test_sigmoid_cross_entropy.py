@@ -4,7 +4,7 @@ import mxnet as mx
 import numpy as np
 import pytest
 from gluonops.contract import registry
-from op_suite import Bad, Case, OpSuite, Row, recorded
+from op_suite import CUSTOM, Bad, Case, OpSuite, Row, recorded
 from ops.sigmoid_cross_entropy import oracle
 
 WEIGHTS = (0.5, 2, 0, 1, 7)
@@ -40,7 +40,7 @@ class TestSigmoidCrossEntropy(OpSuite):
     )
 
 
-@pytest.mark.parametrize("backend", ["custom", "native", "builtin", "cuda"], indirect=True)
+@pytest.mark.parametrize("backend", [CUSTOM, "native", "builtin", "cuda"], indirect=True)
 def test_extreme_logits(backend):
     """Loss and gradient of hard labels keep their digits, also where they are tiny."""
     data = np.repeat(np.array([-1e4, -100, -80, -20, -1e-3, 0, 1e-3, 20, 80, 100, 1e4], "f"), 2)
@@ -54,7 +54,7 @@ def test_extreme_logits(backend):
     np.testing.assert_allclose(gradient, expected, rtol=2e-6, atol=1e-37)
 
 
-@pytest.mark.parametrize("backend", ["custom", "native", "builtin", "cuda"], indirect=True)
+@pytest.mark.parametrize("backend", [CUSTOM, "native", "builtin", "cuda"], indirect=True)
 def test_what_an_ignored_element_holds_does_not_matter(backend):
     data = np.array([[np.nan, 0], [np.inf, 0]], "f")
     with gops.backend(backend):

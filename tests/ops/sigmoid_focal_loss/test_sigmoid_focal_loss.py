@@ -4,7 +4,8 @@ import mxnet as mx
 import numpy as np
 import pytest
 from gluonops.contract import registry
-from op_suite import Bad, Case, OpSuite, Row, recorded
+from in_turn import in_turn
+from op_suite import CUSTOM, Bad, Case, OpSuite, Row, recorded
 from ops.sigmoid_focal_loss import oracle
 
 
@@ -45,8 +46,8 @@ class TestSigmoidFocalLoss(OpSuite):
         return max(1.0, attrs.gamma)
 
 
-@pytest.mark.parametrize("gamma", [0, 0.5, 2])
-@pytest.mark.parametrize("backend", ["custom", "reference", "native", "builtin", "cuda"], indirect=True)
+@in_turn("gamma", [0, 0.5, 2])
+@pytest.mark.parametrize("backend", [CUSTOM, "reference", "native", "builtin", "cuda"], indirect=True)
 def test_extreme_logits(backend, gamma):
     data = np.repeat(np.array([-3e38, -1e4, -100, -80, -20, -1e-3, 0, 1e-3, 20, 80, 100, 1e4, 3e38], "f"), 3)
     label = np.tile(np.array([0, 0.25, 1], "f"), 13)

@@ -2,7 +2,8 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
-from op_suite import Bad, Case, OpSuite, Row
+from in_turn import in_turn
+from op_suite import CUSTOM, Bad, Case, OpSuite, Row
 from ops._softmax.oracle import softmax
 
 
@@ -43,8 +44,8 @@ class TestSoftmax(OpSuite):
         return max(1.0, 1 / attrs.temperature)
 
 
-@pytest.mark.parametrize("backend", ["custom", "native", "builtin", "cuda"], indirect=True)
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("backend", [CUSTOM, "native", "builtin", "cuda"], indirect=True)
+@in_turn("dtype", ["float16", "float32", "float64"])
 def test_many_equal_classes(backend, dtype):
     """MXNet's own softmax gives twice this in float16: its sum sticks at 2,048."""
     with gops.backend(backend):
@@ -52,7 +53,7 @@ def test_many_equal_classes(backend, dtype):
     np.testing.assert_allclose(output, 1 / 4096, rtol=1e-3)
 
 
-@pytest.mark.parametrize("backend", ["custom", "native", "builtin", "cuda"], indirect=True)
+@pytest.mark.parametrize("backend", [CUSTOM, "native", "builtin", "cuda"], indirect=True)
 def test_large_logits(backend):
     with gops.backend(backend):
         output = gops.ops.softmax(mx.nd.array([[1e4, 1e4 - np.log(3), -1e4]])).asnumpy()

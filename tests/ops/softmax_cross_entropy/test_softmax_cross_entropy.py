@@ -2,8 +2,9 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
+from in_turn import in_turn
 from mxnet import autograd, gluon
-from op_suite import Bad, Case, OpSuite, Row, recorded
+from op_suite import CUSTOM, Bad, Case, OpSuite, Row, recorded
 from ops._softmax.oracle import nll, softmax
 
 WEIGHTS = (0.5, 2, 0, 1, 0.25)
@@ -86,9 +87,9 @@ def run(data, label, backend, **attrs):
         return recorded(gops.ops.softmax_cross_entropy, np.float32(data), np.float32(label), **attrs)
 
 
-@pytest.mark.parametrize("backend", ["custom", "reference", "native", "builtin", "cuda"], indirect=True)
+@pytest.mark.parametrize("backend", [CUSTOM, "reference", "native", "builtin", "cuda"], indirect=True)
 class TestEdges:
-    @pytest.mark.parametrize("label", [-1, 3, 1.5, np.nan, 1e30, -1e30])
+    @in_turn("label", [-1, 3, 1.5, np.nan, 1e30, -1e30])
     def test_a_label_that_is_no_class(self, label, backend, monkeypatch):
         monkeypatch.setenv("GLUONOPS_CHECK_LABELS", "0")
         loss, gradient = run([[1.0, 2.0, 3.0], [0.0, 0.0, 0.0]], [label, 0], backend)
@@ -117,8 +118,8 @@ class TestEdges:
         np.testing.assert_allclose(data.grad.asnumpy(), [[-0.5, 0.5], [5, -5]], rtol=1e-6)
 
 
-@pytest.mark.parametrize("ignore_label", [None, -1, 2 ** 24, 2 ** 24 + 1])
-@pytest.mark.parametrize("columns", [3, 12, 33])
+@in_turn("ignore_label", [None, -1, 2 ** 24, 2 ** 24 + 1])
+@in_turn("columns", [3, 12, 33])
 def test_labels_in_float32_name_the_classes_of_float64(columns, ignore_label, monkeypatch):
     """C++ reads them by vectors."""
     monkeypatch.setenv("GLUONOPS_CHECK_LABELS", "0")
@@ -145,9 +146,9 @@ DROP_IN = {
 }
 
 
-@pytest.mark.parametrize("backend", ["custom", "native", "builtin", "cuda"], indirect=True)
-@pytest.mark.parametrize("hybridize", [False, True])
-@pytest.mark.parametrize("name", DROP_IN)
+@pytest.mark.parametrize("backend", [CUSTOM, "native", "builtin", "cuda"], indirect=True)
+@in_turn("hybridize", [False, True])
+@in_turn("name", DROP_IN)
 def test_drop_in_for_gluon(name, hybridize, backend, rng):
     """Arguments, losses and gradients are those of gluon.loss.SoftmaxCrossEntropyLoss."""
     options, pred_shape, label_shape, weight_shape = DROP_IN[name]
@@ -176,9 +177,9 @@ def test_from_logits_takes_no_smoothing():
         gops.loss.SoftmaxCELoss(from_logits=True, smoothing=0.1)
 
 
-@pytest.mark.parametrize("attrs", [{"class_weight": WEIGHTS}, {"class_weight": WEIGHTS, "smoothing": 0.1},
-                                   {"ignore_label": 9}, {"class_weight": 3.0, "ignore_label": 9}])
-@pytest.mark.parametrize("hybridize", [False, True])
+@in_turn("attrs", [{"class_weight": WEIGHTS}, {"class_weight": WEIGHTS, "smoothing": 0.1},
+                   {"ignore_label": 9}, {"class_weight": 3.0, "ignore_label": 9}])
+@in_turn("hybridize", [False, True])
 def test_the_weighted_mean_is_pytorchs(attrs, hybridize, rng):
     """torch's formula in NumPy divides losses and gradient by the sum of the weights of the labels that count."""
     pred = rng.randn(2, 5, 3)

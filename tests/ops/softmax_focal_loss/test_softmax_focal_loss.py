@@ -4,7 +4,8 @@ import mxnet as mx
 import numpy as np
 import pytest
 from gluonops.contract import registry
-from op_suite import Bad, Case, OpSuite, Row, recorded
+from in_turn import in_turn
+from op_suite import CUSTOM, Bad, Case, OpSuite, Row, recorded
 from ops.softmax_focal_loss import oracle
 
 ALPHA = (0.5, 2, 0, 1, 0.25)
@@ -53,9 +54,9 @@ class TestSoftmaxFocalLoss(OpSuite):
         return max(1.0, attrs.gamma)
 
 
-@pytest.mark.parametrize("backend", ["custom", "native", "builtin", "cuda"], indirect=True)
+@pytest.mark.parametrize("backend", [CUSTOM, "native", "builtin", "cuda"], indirect=True)
 class TestEdges:
-    @pytest.mark.parametrize("gamma", [0, 0.5, 2])
+    @in_turn("gamma", [0, 0.5, 2])
     def test_extreme_probabilities(self, gamma, backend):
         """The results are float64's, from a p of 0 to a p of 1."""
         data = np.array([[1e4, -1e4, 0], [1e4, -1e4, 0], [-1e4, -1e4, 1 - 1e4], [40, 0, 0], [90, 0, 0], [120, 0, 0],

@@ -2,8 +2,9 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
+from in_turn import in_turn
 from mxnet import autograd
-from op_suite import Bad, Case, OpSuite, Row, recorded
+from op_suite import CUSTOM, Bad, Case, OpSuite, Row, recorded
 from ops._softmax.oracle import softmax
 
 
@@ -62,8 +63,8 @@ def gradient(data, label, backend, **attrs):
         return recorded(gops.ops.softmax_output, np.float32(data), np.float32(label), **attrs)
 
 
-@pytest.mark.parametrize("backend", ["custom", "native", "builtin", "cuda"], indirect=True)
-@pytest.mark.parametrize("label", [-1, 3, 1.5, np.nan, 1e30, -1e30])
+@pytest.mark.parametrize("backend", [CUSTOM, "native", "builtin", "cuda"], indirect=True)
+@in_turn("label", [-1, 3, 1.5, np.nan, 1e30, -1e30])
 def test_a_label_that_is_no_class(label, backend, monkeypatch):
     """Unchecked, its row's gradient is NaN, and the other rows are right."""
     monkeypatch.setenv("GLUONOPS_CHECK_LABELS", "0")
@@ -82,7 +83,7 @@ def test_a_label_that_is_no_class_is_named(monkeypatch):
                                  "0 to 2. Correct the labels, or name the value to skip with ignore_label.")
 
 
-@pytest.mark.parametrize("backend", ["custom", "native", "builtin", "cuda"], indirect=True)
+@pytest.mark.parametrize("backend", [CUSTOM, "native", "builtin", "cuda"], indirect=True)
 def test_nan_in_an_ignored_row_stays_there(backend):
     _, got = gradient([[np.nan, 1.0], [0.0, 0.0]], [-1, 0], backend, ignore_label=-1)
     np.testing.assert_array_equal(got, [[0, 0], [-0.5, 0.5]])

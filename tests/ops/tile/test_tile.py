@@ -3,7 +3,7 @@ import json
 import gluonops as gops
 import mxnet as mx
 import numpy as np
-import pytest
+from in_turn import in_turn
 from op_suite import Bad, Case, OpSuite, Row
 
 
@@ -46,8 +46,8 @@ class TestTile(OpSuite):
     )
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8"])
-@pytest.mark.parametrize("shape, counts", [
+@in_turn("dtype", ["float16", "float32", "float64", "int8"])
+@in_turn("shape, counts", [
     ((100, 1), (1, 3)), ((1000, 2), (1, 2)), ((100, 3), (1, 2)), ((50, 4), (1, 7)), ((40, 5), (3, 2)),
     ((33, 7), (1, 3)),
     ((70, 8), (2, 9)), ((64, 12), (1, 5)), ((35, 16), (1, 8)), ((34, 17), (1, 2)), ((2, 50, 3), (2, 1, 2)),
@@ -68,7 +68,7 @@ def test_many_short_rows(shape, counts, dtype):
     np.testing.assert_array_equal(data.grad.asnumpy(), parts.sum(tuple(range(0, 2 * len(shape), 2))))
 
 
-@pytest.mark.parametrize("count", [64, 65, 4097, 100000])
+@in_turn("count", [64, 65, 4097, 100000])
 def test_many_copies_are_few_nodes(count, rng):
     with gops.backend("builtin"):
         graph = gops.ops.tile(mx.sym.var("data"), count, axis=1)
@@ -82,7 +82,7 @@ def test_many_copies_are_few_nodes(count, rng):
     assert max(len(node["inputs"]) for node in json.loads(graph.tojson())["nodes"]) < 128
 
 
-@pytest.mark.parametrize("attrs", [{"tiles": 1, "axis": 0}, {"tiles": ()}, {"tiles": (1,)}])
+@in_turn("attrs", [{"tiles": 1, "axis": 0}, {"tiles": ()}, {"tiles": (1,)}])
 class TestOneCopy:
     def test_bound_for_inference(self, attrs):
         """MXNet cannot bind a graph of two identities and nothing else."""

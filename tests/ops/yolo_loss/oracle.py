@@ -4,6 +4,7 @@ Source: pjreddie/darknet ``src/yolo_layer.c``, commit f6afaabc; AlexeyAB/darknet
 """
 import numpy as np
 from ops.iou_loss import oracle as iou_loss
+from oracles import remembered
 
 from .._boxes.oracle import corners
 from .._region.oracle import iou, sigmoid, split
@@ -259,6 +260,7 @@ def _iou_derivatives(kind, box, truth):
     return more if is_apart else result + more
 
 
+@remembered
 def images(attrs, data, truth):
     return [Image(attrs, numbers, rows) for numbers, rows in zip(split(data, attrs.classes), truth)]
 

@@ -4,8 +4,9 @@ import mxnet as mx
 import numpy as np
 import pytest
 from gluonops.contract import registry
+from in_turn import in_turn
 from mxnet import autograd
-from op_suite import Bad, Case, OpSuite, Row
+from op_suite import CUSTOM, Bad, Case, OpSuite, Row
 from ops._region.oracle import giou, iou, split
 from ops._region.recorded_yolo import GOLDEN_CASES, STRIDE, golden
 from ops._region.suite import BOX, TWO, YoloEdges, YoloSuite
@@ -80,13 +81,13 @@ class TestYoloLoss(YoloSuite):
         self.assignments = oracle.images(attrs, data, truth)
         return super().oracle_gradient(attrs, head, data, truth)
 
-    @pytest.mark.parametrize("recorded", GOLDEN_CASES[::6])
-    def test_darknets_deltas(self, recorded, backend):
+    def test_darknets_deltas(self, backend):
         """The gradient that runs is minus what the programs compute."""
-        self.compare_with_recorded(recorded, backend)
+        for recorded in GOLDEN_CASES[::6]:
+            self.compare_with_recorded(recorded, backend)
 
 
-@pytest.mark.parametrize("recorded", GOLDEN_CASES[::4])
+@in_turn("recorded", GOLDEN_CASES[::4])
 def test_the_oracle_computes_darknets_deltas(recorded):
     case = golden(recorded)
     attrs = registry.get("yolo_loss").op.parse(case.attrs)
@@ -94,7 +95,7 @@ def test_the_oracle_computes_darknets_deltas(recorded):
     np.testing.assert_allclose(results["gradient"], case.gradient, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize(("kind", "measure"), [("iou", iou), ("giou", giou)])
+@in_turn("kind, measure", [("iou", iou), ("giou", giou)])
 def test_alexeyabs_derivatives(kind, measure, rng):
     """They are the derivatives of the measure by x and y, and twice those by w and h, where boxes overlap."""
     for _ in range(20):
@@ -103,13 +104,13 @@ def test_alexeyabs_derivatives(kind, measure, rng):
         np.testing.assert_allclose(oracle.iou_derivatives(kind, box, truth), numeric * [1, 1, 2, 2], atol=1e-6)
 
 
-@pytest.mark.parametrize("backend", ["custom", "reference", "native", "builtin"], indirect=True)
+@pytest.mark.parametrize("backend", [CUSTOM, "reference", "native", "builtin"], indirect=True)
 class TestEdges(YoloEdges):
     name, channels, sizes = "yolo_loss", 16, slice(2, 4)
     untidy = (TWO, V4)
     overlap_loss = {**V4, "max_delta": 0}
 
-    @pytest.mark.parametrize("limit", [1e-45, 0.001])
+    @in_turn("limit", [1e-45, 0.001])
     def test_the_limit_of_a_derivative_is_not_rounded(self, limit, backend):
         """0.001 has another value in float32, and 1e-45 none that is normal."""
         data = mx.nd.zeros((1, 16, 1, 1), dtype="float64")
@@ -129,7 +130,7 @@ class TestBlock:
         boxes = np.concatenate([rng.uniform(0.1, 0.9, (2, 5, 4)), rng.randint(0, 3, (2, 5, 1))], axis=2)
         return preds, mx.nd.array(boxes)
 
-    @pytest.mark.parametrize("hybrid", [False, True])
+    @in_turn("hybrid", [False, True])
     def test_the_sum_over_the_heads(self, hybrid, rng):
         options = {"dialect": "alexeyab", "box_loss": "giou", "scale_x_y": (1.05, 1.1)}
         loss = gops.loss.YOLOLoss(self.ANCHORS, self.MASKS, self.STRIDES, 3, **options)
