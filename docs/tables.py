@@ -107,14 +107,25 @@ def _converter(name: str) -> list[str]:
 
 
 def _refusals(converter: object) -> Iterable[str]:
-    """What a converter refuses: the texts of its calls of ``refuse_if``, with an ellipsis for a value."""
+    """What a converter refuses: the texts of its calls of ``refuse_if``, with an ellipsis for a value.
+
+    What is expected instead stands in parentheses.
+    """
     function = getattr(converter, "function", converter)
     if not inspect.isfunction(function) or function.__name__ == "<lambda>":
         return
     for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(function)))):
         if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "refuse_if":
-            parts = node.args[1].values if isinstance(node.args[1], ast.JoinedStr) else [node.args[1]]
-            yield "".join(part.value if isinstance(part, ast.Constant) else "..." for part in parts)
+            what, _, expected = _text(node.args[1], function.__globals__).partition("; ")
+            yield f"{what} ({expected})" if expected else what
+
+
+def _text(node: ast.expr, names: dict) -> str:
+    """A text of a source, with an ellipsis for a value. ``names`` are those of the module, which may have the text."""
+    if isinstance(node, ast.Name):
+        return names.get(node.id, "...")
+    parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+    return "".join(part.value if isinstance(part, ast.Constant) else "..." for part in parts)
 
 
 def memory(results: list[dict]) -> str:

@@ -114,12 +114,13 @@ def arrays_of(where: str, state_dict: Mapping[str, Any]) -> dict[str, np.ndarray
 def _parameters(net: mx.gluon.Block) -> dict[str, mx.gluon.Parameter]:
     """The parameters by the names of their blocks. An OpError if a shape or a value is missing."""
     if not isinstance(net, mx.gluon.Block):
-        raise OpError(WHERE, f"net is {type(net).__name__}; expected a Block", "Pass a net of Gluon")
+        raise OpError(WHERE, f"net is {type(net).__name__}; expected a Block",
+                      "Pass a net of Gluon, such as a HybridBlock")
     parameters = dict(_named_parameters(net, ""))
     for parameter in parameters.values():
         if parameter._data is None:
             raise OpError(WHERE, f"the parameter {parameter.name} of {type(net).__name__} has no values yet",
-                          "Call net.initialize(), and the net once: net(data)")
+                          "Call net.initialize(), and then the net once with data: net(data)")
     return parameters
 
 
@@ -127,7 +128,8 @@ def _named_parameters(block: mx.gluon.Block, prefix: str) -> Iterator[tuple[str,
     """The parameters that are no constants. Gluon's own function has other names for recurrent layers."""
     layout = getattr(block, "_kwargs", {}).get("layout", "")   # A convolution has it.
     if layout.endswith("C") and block._reg_params:
-        raise OpError(WHERE, f"{block.name} has the layout {layout}; expected one with channels first, as torch's",
+        raise OpError(WHERE,
+                      f"{block.name} has the layout {layout}; expected a layout with channels first, as PyTorch has it",
                       "Make the net with channels first")
     for name, parameter in block._reg_params.items():
         if not isinstance(parameter, mx.gluon.Constant):
@@ -250,8 +252,8 @@ def _check_order(pairs: list[tuple[Weight, Weight]], ours: list[Weight]) -> None
     for group in groups.values():
         for (first, one), (second, other) in zip(group, group[1:]):
             if order[one.name] > order[other.name]:
-                raise OpError(WHERE, f"{first.name} and {second.name} have one shape, and the net has such layers in "
-                              "another order", "Pass model.state_dict(), not a file's dict, which is sorted by "
+                raise OpError(WHERE, f"{first.name} and {second.name} have the same shape, and the net has such layers "
+                              "in another order", "Pass model.state_dict(), not a file's dict, which is sorted by "
                               "name; or give the layers of the net the names of those in state_dict")
 
 
@@ -328,8 +330,9 @@ def _differ(theirs: list[Weight], ours: list[Weight]) -> OpError:
         more = f" and {len(weights) - MOST_NAMES} more" if len(weights) > MOST_NAMES else ""
         return ", ".join(f"{weight.name} {weight.shape}" for weight in weights[:MOST_NAMES]) + more or "nothing"
 
-    return OpError(WHERE, f"state_dict has {listed(theirs)} without a counterpart, and the net {listed(ours)}",
-                   "Pass a net of the same architecture, and remove what it does not have from state_dict")
+    return OpError(WHERE, f"state_dict has {listed(theirs)} without a counterpart in the net, and the net has "
+                   f"{listed(ours)} without one in state_dict",
+                   "Pass a net of the same architecture, and remove from state_dict what the net does not have")
 
 
 def _check_shared(parameters: dict[str, mx.gluon.Parameter], arrays: dict[str, np.ndarray],
@@ -341,7 +344,7 @@ def _check_shared(parameters: dict[str, mx.gluon.Parameter], arrays: dict[str, n
         first = filled.setdefault(parameter, their)
         if not np.array_equal(arrays[first.name].ravel(), arrays[their.name].ravel(), equal_nan=True):
             raise OpError(WHERE, f"layers of the net share {parameter.name}, and {first.name} and {their.name} differ",
-                          "Make the net with a parameter for each")
+                          "Make the net with a parameter for each layer")
 
 
 def _check_fixed_gammas(parameters: dict[str, mx.gluon.Parameter], values: dict[str, np.ndarray]) -> None:
@@ -349,4 +352,5 @@ def _check_fixed_gammas(parameters: dict[str, mx.gluon.Parameter], values: dict[
     for name, parameter in parameters.items():
         is_fixed = name.split(".")[-1] == "gamma" and not parameter._differentiable
         if is_fixed and (values[name] != 1).any():
-            raise OpError(WHERE, f"{name} is fixed at 1, and gets other values", "Make it with scale=True")
+            raise OpError(WHERE, f"{name} is fixed at 1, and state_dict has other values for it",
+                          "Make the batch norm with scale=True")

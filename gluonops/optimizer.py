@@ -22,7 +22,8 @@ class FusedSGD(mx.optimizer.SGD):
     """
 
     def __init__(self, **options: Any):
-        warnings.warn("gluonops: the optimizer fusedsgd is MXNet's sgd now, with the same numbers. Write sgd.",
+        warnings.warn("gluonops: the optimizer fusedsgd is now MXNet's sgd, which computes the same numbers. Write "
+                      "sgd.",
                       DeprecationWarning, stacklevel=2)
         super().__init__(**options)
 

@@ -14,7 +14,7 @@ from gluonops.backends.concat import concat
 from gluonops.backends.emitter import Array
 from gluonops.backends.layer import EitherModeBlock
 from gluonops.contract.attributes import Attr, Float
-from gluonops.contract.errors import OpError
+from gluonops.contract.errors import OpError, plural
 from gluonops.darknet import Boxes, Convolution
 from gluonops.darknet.detector import DetectingNet
 from gluonops.darknet.heads import yolo_block
@@ -190,8 +190,8 @@ class MultiscaleDetector(DetectorModel):
         super().__init__(classes, anchors, **kwargs)
         count = 1 + max(number for one in self.maps for number in one.mask)
         if len(self.anchors) != count:
-            raise OpError(self._where, f"there are {len(self.anchors)} anchors; expected {count}",
-                          "Pass as many pairs, in increasing order")
+            raise OpError(self._where, f"anchors has {plural(len(self.anchors), 'pair')}; expected {count}",
+                          f"Pass {count} pairs, in increasing order")
         width = Attr("width", Float(above=0), 1.0).parse(self._where, width)
         unit = max(2, 2 * round(self._first * width / 2))   # Some layers take half of the channels.
         with self.name_scope():

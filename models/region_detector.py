@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy.typing as npt
 from gluonops import darknet
 from gluonops.backends.layer import EitherModeBlock
-from gluonops.contract.errors import OpError
+from gluonops.contract.errors import OpError, plural
 from gluonops.darknet.net import run_layers
 from mxnet.gluon import HybridBlock
 
@@ -79,14 +79,15 @@ class RegionDetector(YOLOv2Base):
         self.stride = head.stride
         super().__init__(head.classes, head.anchors / head.stride if anchors is None else anchors, **kwargs)
         if len(self.anchors) != len(head.anchors):
-            raise OpError(WHERE, f"there are {len(self.anchors)} anchors; expected {len(head.anchors)}, as in {cfg}",
-                          "Pass as many, or change num and filters in the cfg")
+            raise OpError(WHERE,
+                          f"anchors has {plural(len(self.anchors), 'pair')}; expected {len(head.anchors)}, as in {cfg}",
+                          f"Pass {len(head.anchors)} pairs, or change num and filters in the cfg")
         self.input_shape, self.class_softmax = net.input_shape, region._options["softmax"]
         layers = len(net) - 2   # the output convolution and [region] are left out
         split = layers if backbone_layers is None else backbone_layers
         if not 0 < split <= layers:
             raise OpError(WHERE, f"backbone_layers is {split}; expected 1 to {layers}, the layers of {cfg} before its "
-                          "output", "Pass another number")
+                          "output", f"Pass a number from 1 to {layers}")
         with self.name_scope():
             self.backbone = _Layers(net, 0, split, prefix="backbone_")
             self.head = _Layers(net, split, layers, prefix="head_")

@@ -85,7 +85,7 @@ class Test{block}(OpSuite):
         Row("fill_in", ([1.0],), {{}}, [float("nan")], [1.0], ([float("nan")],)),   # <fill in: worked out by hand>
     )
     errors = (
-        Bad("attribute", ((2,),), {{"axis": 1}}, "'axis' is not an attribute; this op takes none", spelled=False),
+        Bad("attribute", ((2,),), {{"axis": 1}}, "'axis' is not an attribute; this operator takes none", spelled=False),
     )
     determined = (({{"output": (2, 3)}}, {{}}, {{"data": (2, 3), "output": (2, 3)}}),)
 """

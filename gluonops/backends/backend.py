@@ -86,10 +86,10 @@ def available(name: str) -> str:
     """Return ``name``. Raise an OpError if there is no such backend, or if it is not available."""
     if name not in BACKENDS:
         raise OpError("backend", f"got {name!r}; expected 'auto', 'custom', 'native' or 'builtin'",
-                      "Choose one of them (also in GLUONOPS_BACKEND)")
+                      "Pass one of them, or set the environment variable GLUONOPS_BACKEND to one")
     if name == "native" and not native.loaded():
         raise OpError("backend", f"the native backend is not available: {native.reason()}",
-                      "Or use 'auto', 'custom' or 'builtin'")
+                      "Or choose the backend 'auto', 'custom' or 'builtin'")
     return name
 
 

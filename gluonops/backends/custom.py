@@ -49,8 +49,9 @@ class Operator(mx.operator.CustomOp):
         if 0 in out_data[0].shape:   # nobody reads the hidden outputs then
             return
         if 0 in in_data[0].shape:
-            raise op.error(f"{op.inputs[0].name} has shape {in_data[0].shape}, which has no elements; expected some, "
-                           f"because the output has shape {out_data[0].shape}", "Leave such a call out")
+            raise op.error(f"{op.inputs[0].name} has shape {in_data[0].shape}, which has no elements; expected at "
+                           f"least one, because the output has shape {out_data[0].shape}",
+                           "Do not call the operator with an empty input")
         requested = {out.name: (request, array) for out, request, array in zip(op.outputs, req, out_data)}
         if self.runs_native:
             self._run_native(op.graph_name, in_data, requested)

@@ -183,7 +183,7 @@ def _library() -> tuple[ctypes.CDLL | None, str | None]:
     target = os.environ.get(TARGET)
     if target and target not in TARGETS:
         raise errors.OpError("native", f"{TARGET} is {target!r}; expected {', '.join(TARGETS)}",
-                             "Set one of them, or unset it")
+                             "Set it to one of these, or unset it")
     path = library_path()
     mismatch = mismatch_reason(path)
     if mismatch:

@@ -20,7 +20,7 @@ def builder(op: Op, name: str) -> Callable:
     if chosen == "native" and not native.has(op):
         if name == "native":
             raise op.error(f"it has no native kernel ({op.unsupported.get('kernel.cc', 'kernel.cc is missing')})",
-                           "Use 'auto', 'custom' or 'builtin'")
+                           "Choose the backend 'auto', 'custom' or 'builtin'")
         chosen = "custom"
     return {"builtin": builtin_node, "native": native_node, "custom": custom_node}[chosen]
 

@@ -113,9 +113,9 @@ def _guarded(op_type: str, prop: type) -> Callable:
             return prop(**{name: value for name, value in attributes.items()
                            if takes_any or name in taken or not (name.startswith("__") and name.endswith("__"))})
         except Exception as error:
-            failure = errors.OpError(f"operator.{op_type}", f"the constructor of {prop.__name__} raised "
-                                     f"{type(error).__name__}: {error}", "Correct the class, or the arguments that the "
-                                     "node has")
+            failure = errors.OpError(f"operator.{op_type}",
+                                     f"the constructor of {prop.__name__} raised {type(error).__name__}: {error}",
+                                     "Correct the class, or the arguments that are stored in the node")
             failure.__cause__ = error
             return _Failed(failure)
 

@@ -63,7 +63,7 @@ def tune_threads(count: int | None = None) -> int | None:
         count = threads.examine()["chosen"]
     elif isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 4096:
         raise OpError("tune_threads", f"count is {count!r}; expected an integer from 1 to 4096",
-                      "Pass the number of cores to use, or nothing")
+                      "Pass the number of cores to use, or leave count out")
     if count is not None:
         native.set_threads(count)
     return native.threads()
@@ -107,7 +107,7 @@ def tune_memory(keep: int | None = None) -> int | None:
         keep = memory.usable_memory() // SHARE
     elif isinstance(keep, bool) or not isinstance(keep, int) or not 0 <= keep < 2**63:
         raise OpError("tune_memory", f"keep is {keep!r}; expected an integer from 0 to 2**63 - 1",
-                      "Pass a number of bytes, or nothing")
+                      "Pass a number of bytes, or leave keep out")
     _kept["bound"] = keep if native.keep_blocks(keep) else None
     return _kept["bound"]
 

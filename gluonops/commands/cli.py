@@ -164,7 +164,7 @@ def _add_files(add: Callable) -> None:
 
 def _check_files(args: argparse.Namespace) -> None:
     if (args.target is None) == (args.action == "convert"):
-        args.parser.error("convert takes a PATH and a TARGET, and the other actions a PATH")
+        args.parser.error("convert needs a PATH and a TARGET, and the other actions need only a PATH")
 
 
 def _add_scripts(add: Callable, debug: argparse.ArgumentParser) -> None:
@@ -221,7 +221,7 @@ def _add_bench(add: Callable) -> None:
 
 def _check_bench(args: argparse.Namespace) -> None:
     if args.shape and len(args.op or ()) != 1:
-        args.parser.error("--shape goes with a single --op")
+        args.parser.error("--shape can only be used with a single --op")
 
 
 def _run(args: argparse.Namespace) -> int | None:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .. import export
-from ..contract.errors import OpError
+from ..contract.errors import OpError, plural
 from ..export.symbol_files import shapes_of_inputs
 from ..export.torch.write import port
 from ..io.files import check_writable, made_folder, replace
@@ -127,7 +127,7 @@ def _image_shape(model, data_shape):
     shapes = shapes_of_inputs("export", model.graph, model.parameters, model.inputs, data_shape)
     images = [shape for name, shape in shapes.items() if name not in model.labels()]
     if len(images) != 1:
-        raise OpError("export", f"the net has {len(images)} inputs; expected one, of images",
+        raise OpError("export", f"the net has {plural(len(images), 'input')}; expected one, which takes images",
                       "Call gluonops.export.quantize with arrays")
     return images[0]
 
@@ -142,7 +142,7 @@ def calibration_images(folder: str, shape: tuple[int, ...], preprocessing: dict[
 
     if preprocessing is None:
         raise OpError("export", "the file does not say how images are prepared for the net",
-                      f"Pass it, such as {PREPROCESSING}; or call gluonops.export.quantize with arrays")
+                      f"Pass that, such as {PREPROCESSING}; or call gluonops.export.quantize with arrays")
     prepare = export.Preprocessing.from_metadata(preprocessing)
     size = _image_size(shape, prepare)
     paths = image_files(folder)

@@ -44,7 +44,8 @@ def plot(sizes: np.ndarray, anchors: np.ndarray, iou: float, path: str) -> None:
     figure = require("matplotlib.figure", "anchors").Figure(figsize=(6, 6), layout="constrained")
     ending = os.path.splitext(path)[1].lstrip(".").lower()
     if ending not in figure.canvas.get_supported_filetypes():
-        raise OpError("anchors", f"the plot {path} ends in .{ending}; expected .png, .svg or .pdf", "Choose another")
+        raise OpError("anchors", f"the plot {path} ends in .{ending}; expected .png, .svg or .pdf",
+                      "Choose one of these endings")
     axes = figure.subplots()
     axes.scatter(*sizes.T, s=4, alpha=0.3, color="tab:blue", linewidths=0, label=f"{len(sizes)} boxes", rasterized=True)
     axes.scatter(*anchors.T, s=50, marker="x", color="tab:red", label=f"{len(anchors)} anchors")

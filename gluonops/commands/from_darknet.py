@@ -7,7 +7,7 @@ import json
 from mxnet.gluon import HybridBlock
 
 from .. import darknet, export
-from ..contract.errors import OpError
+from ..contract.errors import OpError, plural
 from ..data.base import class_names
 from ..io.files import make_folder
 from ..io.progress import layers
@@ -39,6 +39,7 @@ def _names(path: str, net: HybridBlock) -> tuple[str, ...]:
     names = class_names(path, "convert")
     count = getattr(net, "classes", len(names))
     if count != len(names):
-        raise OpError("convert", f"{path} has {len(names)} names; the net has {count} classes",
+        raise OpError("convert",
+                      f"{path} has {plural(len(names), 'name')}; expected {count}, one for each class of the net",
                       "Pass the file with the names of its classes")
     return names

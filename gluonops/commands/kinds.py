@@ -32,5 +32,6 @@ def name_shapes(args: argparse.Namespace) -> None:
     pairs = args.data_shape or []
     names = [name for name, _ in pairs]
     if len(pairs) > 1 and (None in names or len(set(names)) < len(names)):
-        args.parser.error("--data-shape several times: name each input once, as in --data-shape left=1,3,32,32")
+        args.parser.error("several --data-shape do not name each input once. Write for instance --data-shape "
+                          "left=1,3,32,32")
     args.data_shape = pairs[0][1] if names == [None] else dict(pairs) or None

@@ -77,30 +77,30 @@ def _add_int8(group: argparse._ArgumentGroup) -> None:
 def _check_export(args: argparse.Namespace) -> None:
     if args.out is not None:
         if args.target is not None:
-            args.parser.error("OUT is given twice")
+            args.parser.error("two output paths are given; expected one OUT")
         args.target = args.out
     if args.target is None and args.onnx is None and args.torch is None:
-        args.parser.error("nothing to write: give OUT, --onnx FILE, --torch DIR, or several of them")
+        args.parser.error("there is nothing to write: pass OUT, --onnx FILE, --torch DIR, or several of them")
     _check_int8(args)
     if args.onnx is None and (args.fixed_batch or args.opset is not None):
-        args.parser.error("--fixed-batch and --opset go with --onnx")
+        args.parser.error("--fixed-batch and --opset can only be used with --onnx")
     if args.training and args.torch is None:
-        args.parser.error("--training goes with --torch")
+        args.parser.error("--training can only be used with --torch")
     kinds.name_shapes(args)
 
 
 def _check_int8(args: argparse.Namespace) -> None:
     typed = [name for name in ("calibrate", "preprocessing", *QUANTIZE_OPTIONS) if getattr(args, name) is not None]
     if typed and not args.int8:
-        args.parser.error(f"--{typed[0].replace('_', '-')} goes with --int8")
+        args.parser.error(f"--{typed[0].replace('_', '-')} can only be used with --int8")
     if not args.int8:
         return
     if args.torch is not None:
-        args.parser.error("--torch does not go with --int8")
+        args.parser.error("--torch cannot be used with --int8")
     if args.calibrate is None:
         args.parser.error("--int8 needs --calibrate DIR, a folder of images")
     if args.backend != "builtin" or args.pad_channels or args.split_channels or args.fixed_batch:
-        args.parser.error("--backend, --pad-channels, --split-channels and --fixed-batch do not go with --int8")
+        args.parser.error("--backend, --pad-channels, --split-channels and --fixed-batch cannot be used with --int8")
 
 
 def add_import(add: Callable) -> None:
@@ -177,8 +177,7 @@ def add_convert(add: Callable) -> None:
 def _check_convert(args: argparse.Namespace) -> None:
     typed = [f"--{name}" for name in DETECTION if getattr(args, name) is not None]
     if typed and not args.detections:
-        verb = "goes" if len(typed) == 1 else "go"
-        args.parser.error(f"{' and '.join(typed)} {verb} with --detections")
+        args.parser.error(f"{' and '.join(typed)} can only be used with --detections")
 
 
 def add_on_images(add: Callable, debug: argparse.ArgumentParser) -> None:

@@ -87,7 +87,7 @@ def _load_net(args: argparse.Namespace, where: str, kind: type) -> tuple[Any, di
     """
     path, weights, sources = _split(args, where)
     if not sources:
-        args.parser.error("no image is given")
+        args.parser.error("no image was passed; expected at least one image or folder")
     images = _images(sources)
     if args.output and any(map(os.path.isdir, sources)):
         args.output = os.path.join(args.output, "")   # a folder, however many images there are
@@ -97,7 +97,8 @@ def _load_net(args: argparse.Namespace, where: str, kind: type) -> tuple[Any, di
     if not isinstance(net, kind):
         is_classifier = isinstance(net, export.LoadedClassifier)
         other, command = ("classifier", "classify") if is_classifier else ("detector", "detect")
-        raise OpError(where, f"{path} is a {other}", f"Run: gluonops {command} {path} ...")
+        raise OpError(where, f"{path} is a {other}, for which there is another command",
+                      f"Run: gluonops {command} {path} ...")
     return net, images
 
 
@@ -105,12 +106,12 @@ def _split(args, where):
     """Split the words of the command into (path, weights or None, images)."""
     first, *rest = args.words
     if (args.cfg is None) != (args.weights is None):
-        args.parser.error("--cfg and --weights go together")
+        args.parser.error("--cfg and --weights can only be used together")
     if args.cfg is not None:
         return args.cfg, args.weights, args.words
     if first.endswith(".cfg"):
         if not rest:
-            args.parser.error(f"{first} has no weights: gluonops {where} CFG WEIGHTS IMAGE ...")
+            args.parser.error(f"no weights were passed for {first}. Write: gluonops {where} CFG WEIGHTS IMAGE ...")
         return first, rest[0], rest[1:]
     if first.endswith(".onnx") or is_exported(first):
         return first, None, rest
@@ -148,7 +149,7 @@ def _output_paths(output: str | None, images: Mapping[str, str], where: str) -> 
     if not is_folder:
         paths = dict.fromkeys(images, output)
     elif os.path.isfile(output) or _format(output):
-        raise OpError(where, f"-o {output} is one picture, and there are {len(images)} images", "Name a folder")
+        raise OpError(where, f"-o {output} is one picture, and there are {len(images)} images", "Pass a folder as -o")
     else:
         paths = {image: os.path.join(output, _picture_name(name)) for image, name in images.items()}
     for image, path in paths.items():
@@ -157,11 +158,11 @@ def _output_paths(output: str | None, images: Mapping[str, str], where: str) -> 
             raise OpError(where, f"cannot write {path}: {suffix or 'no extension'} is not an image format",
                           "Give the output an extension such as .png or .jpg, or name a folder that exists")
         if os.path.realpath(image) == os.path.realpath(path):
-            raise OpError(where, f"{path} is one of the images, and would be replaced", "Choose another -o")
+            raise OpError(where, f"{path} is one of the images, and would be replaced", "Pass another path as -o")
     if len(set(paths.values())) < len(paths):
         names = sorted(paths.values())
         twice = next(name for name, other in zip(names, names[1:]) if name == other)
-        raise OpError(where, f"two images would be drawn into {twice}", "Name one of them")
+        raise OpError(where, f"two images would be drawn into {twice}", "Rename one of the two")
     return paths
 
 

@@ -236,7 +236,8 @@ def replace(text: str, name: str, table: str) -> str:
     """
     begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
     if text.count(begin) != 1 or text.count(end) != 1 or text.index(begin) > text.index(end):
-        raise OpError("table", f"the text lacks the two lines {begin} and {end}, once and in this order", "Add them")
+        raise OpError("table", f"the text lacks the two lines {begin} and {end}, each once and in this order",
+                      "Add these lines to the text")
     before, rest = text.split(begin)
     _, after = rest.split(end)
     return f"{before}{begin}\n{table}\n{end}{after}"

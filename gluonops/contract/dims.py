@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import math
 
-from .errors import OpError
+from .errors import OpError, plural
 
 UNKNOWN = -1
 MOST_ELEMENTS = 2 ** 60   # more elements of float64 do not fit into the address space
@@ -71,11 +71,6 @@ def pattern_text(pattern: tuple) -> str:
     """Return a pattern as Python writes a tuple: ``(batch, classes)``."""
     dims = ", ".join(str(dim) for dim in pattern)
     return f"({dims},)" if len(pattern) == 1 else f"({dims})"
-
-
-def plural(count: int, what: str) -> str:
-    """Return a number with its noun: ``1 dimension``, ``2 dimensions``."""
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def solve(where: str, patterns: dict, shapes: dict, whole: tuple = (), remedies: dict | None = None) -> dict:

@@ -58,6 +58,14 @@ def quoted(value: object) -> str:
     return shortened(repr(value), 200)
 
 
+def plural(count: int, one: str, several: str = "") -> str:
+    """Return a number with its noun: ``1 dimension``, ``2 dimensions``, ``3 classes``.
+
+    ``several`` is the plural of the noun where it is not ``one`` with an s.
+    """
+    return f"{count} {one if count == 1 else several or one + 's'}"
+
+
 def shortened(text: str, length: int) -> str:
     """Return a text, or its beginning if it has more than ``length`` characters."""
     return text if len(text) <= length else text[:length] + "..."

@@ -156,7 +156,7 @@ class Op:
         for name in values:
             is_mark = name.startswith("__") and name.endswith("__")
             if name not in names and not is_mark:
-                expected = f"expected {', '.join(sorted(names))}" if names else "this op takes none"
+                expected = f"expected {', '.join(sorted(names))}" if names else "this operator takes none"
                 raise self.error(f"{quoted(name)} is not an attribute; {expected}", "Check the spelling")
         attrs = self.Attrs(*(attr.parse(self.name, values.get(attr.name, attr.default)) for attr in self.attrs))
         self._refuse(attrs._asdict(), reads_ndim=False)

@@ -33,9 +33,10 @@ def register(folder: pathlib.Path) -> RegisteredOp:
     op = importlib.import_module(f"{package}.contract").OP
     if op.name != folder.name:
         raise OpError(f"ops.{folder.name}", f"the contract is named {op.name!r}; expected {folder.name!r}",
-                      "Name folder and contract alike")
+                      "Give the folder and the contract the same name")
     if op.name in _ops:
-        raise OpError(f"ops.{folder.name}", "the operator is registered twice", "Rename one of them")
+        raise OpError(f"ops.{folder.name}", "two contracts register this operator; expected one",
+                      "Rename one of the two")
     entry = RegisteredOp(op, importlib.import_module(f"{package}.reference"), folder)
     _ops[op.name] = entry
     return entry

@@ -28,8 +28,8 @@ import copy
 import dataclasses
 from typing import Any, Union
 
-from .dims import Dim, Fixed, plural
-from .errors import OpError
+from .dims import Dim, Fixed
+from .errors import OpError, plural
 from .expressions import Expression, expression
 
 
@@ -210,7 +210,8 @@ def _checked(where: str, size: Expression, counted: dict, low: int) -> int:
     """Return the value of an expression. Raise an OpError if it is less than ``low`` or does not fit 64 bits."""
     value = size(counted)
     if value < low:
-        raise OpError(where, f"{size.text} is {value}; expected at least {low}", "Choose other attributes")
+        raise OpError(where, f"{size.text} is {value}; expected at least {low}",
+                      "Choose attributes that make it larger")
     if value >= 2 ** 63:
         raise OpError(where, f"{size.text} is more than 2**63 - 1", "Choose smaller attributes")
     return value

@@ -280,7 +280,7 @@ def launch(bound_op: BoundOp, direction: str, requests: tuple[str, ...], read: l
     """
     op = bound_op.op
     if op.cuda is None:
-        _check_mxnet_computes(bound_op, "the operator has none")
+        _check_mxnet_computes(bound_op, "the operator has no CUDA kernel")
         return False
     key = (op.name, bound_op.dtypes, bound_op.context)
     with lock:
@@ -295,7 +295,7 @@ def launch(bound_op: BoundOp, direction: str, requests: tuple[str, ...], read: l
         reason = _failed[key].reason
     _check_mxnet_computes(bound_op, reason)
     if before is None:
-        warnings.warn(f"gluonops.{op.name}: {_no_kernel(bound_op)}, computing with mx.nd instead: {reason}",
+        warnings.warn(f"gluonops.{op.name}: {_no_kernel(bound_op)}, so it computes with mx.nd instead: {reason}",
                       RuntimeWarning, stacklevel=2)
     return False
 
@@ -309,7 +309,7 @@ def _failure(error: Exception, before: _Failure | None) -> _Failure:
 
 
 def _no_kernel(bound_op: BoundOp) -> str:
-    return f"no CUDA kernel for {', '.join(dict.fromkeys(bound_op.dtypes))} on {bound_op.context}"
+    return f"there is no CUDA kernel for {', '.join(dict.fromkeys(bound_op.dtypes))} on {bound_op.context}"
 
 
 def mxnet_computes(context: mx.Context) -> bool:

@@ -140,7 +140,8 @@ def _cost_loss(section: Section, before: Callable[[], HeadLoss] | None) -> HeadL
         return HeadLoss("cost", {}, scale)
     head = before()
     if head.kind not in TYPES_BEHIND:
-        raise section.error(f"the loss of a [cost] behind the loss of a {head.kind} is not computed", "Remove [cost]")
+        raise section.error(f"gluonops does not compute the loss of a [cost] that follows a [{head.kind}]; expected a "
+                            "[cost] behind another section, or none", "Remove [cost]")
     section.text("type", "sse", TYPES_BEHIND[head.kind])
     return head._replace(weight=head.weight + scale)
 
@@ -164,8 +165,8 @@ def softmax(build: Builder, section: Section, shape: Shape, prefix: str) -> Laye
     temperature = section.number("temperature", 1)
     size = math.prod(shape)
     if size % groups or temperature <= 0:
-        raise section.error(f"{size} numbers in {groups} groups at temperature {temperature}; expected groups of "
-                            "one size and a temperature above 0", "Correct groups or temperature")
+        raise section.error(f"its input has {size} numbers, groups is {groups} and temperature is {temperature}; "
+                            "expected groups of one size, and a temperature above 0", "Correct groups or temperature")
     tree = build.tree(section, size) if "tree" in section else None
     block = Softmax(groups, temperature, prefix=prefix)
     if tree is not None:
@@ -175,6 +176,6 @@ def softmax(build: Builder, section: Section, shape: Shape, prefix: str) -> Laye
 
 def _softmax_loss(section: Section, temperature: float) -> HeadLoss:
     check_has_loss(section)
-    section.refuse("groups", "its loss is not computed", neutral=1)
+    section.refuse("groups", "gluonops does not compute its loss", neutral=1)
     weight = 0 if section.flag("noloss") else 1
     return HeadLoss("softmax", {"temperature": temperature}, weight)

@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping, Sequence
 
 from ..contract.attributes import Attr, Float, Int
-from ..contract.errors import OpError
+from ..contract.errors import OpError, plural
 from ..io.files import read_lines, replace
 from .cfg import Section, read_cfg
 from .heads import NUMBERS
@@ -92,15 +92,16 @@ def _set_anchors(heads: list[Section], anchors: Sequence[Sequence[float]], lines
     for head in heads:
         count = head.integer("num", 1, 1)
         if len(anchors) != count:
-            raise head.error(f"num is {count}, and there are {len(anchors)} anchors", f"Pass {count} anchors", "num")
+            raise head.error(f"num is {count}, and anchors has {plural(len(anchors), 'pair')}; expected {count}",
+                             f"Pass {plural(count, 'pair')} of width and height as anchors", "num")
         _set(lines, head, "anchors", ", ".join(f"{side:.4g}" for anchor in anchors for side in anchor))
 
 
 def _set_classes(sections: list[Section], heads: list[Section], outputs: list[Section], classes: int,
                  lines: list[str]) -> None:
     if not heads and "softmax" not in [section.kind for section in sections]:
-        raise OpError(WHERE, f"{sections[0].file} has no [region], [yolo], [Gaussian_yolo] or [softmax]; expected "
-                      "a head with classes", "Leave classes out")
+        raise OpError(WHERE, f"{sections[0].file} has no [region], [yolo], [Gaussian_yolo] or [softmax]; expected a "
+                      "section with classes", "Leave classes out")
     for head, layer in zip(heads, outputs):
         if layer.kind != "convolutional":
             raise layer.error(f"a [{head.kind}] follows; expected a [convolutional] before it",

@@ -14,6 +14,7 @@ import mxnet as mx
 from mxnet.gluon import HybridBlock
 
 from ..contract.attributes import Attr, Choice
+from ..contract.errors import plural
 from .cfg import Section, read_cfg
 from .ignored_options import EPSILON, IGNORED, dialect_of
 from .net import DarknetNet, Head, preprocessing_for
@@ -85,8 +86,8 @@ class Builder:
         before = self.layers[-1].shape if self.layers else self.net.input_shape
         if len(before) == 1 and not kind.takes_row:
             rows = ", ".join(sorted(word for word, other in SECTIONS.items() if other.takes_row))
-            raise section.error("the layer before it returns no image",
-                                f"Behind a row of numbers only {rows} can follow")
+            raise section.error(f"the layer before it returns a row of numbers; expected an image, or one of {rows}",
+                                "Put one of these sections there")
 
         section.skip(*IGNORED.get(kind.name, ()))
         name = f"layer{self.number:02d}_{section.kind}"
@@ -136,10 +137,11 @@ class Builder:
         here = self.number
         absolute = number + here if number < 0 else number
         if not 0 <= absolute < here:
-            raise section.error(f"{key} names layer {number}; this is layer {here}, expected {-here} to {here - 1}",
+            raise section.error(f"{key} names layer {number}, and this is layer {here}; expected {-here} to {here - 1}",
                                 "Name an earlier layer", key)
         if len(self.layers[absolute].shape) == 1:
-            raise section.error(f"{key} names layer {number}, which returns no image", "Name another layer", key)
+            raise section.error(f"{key} names layer {number}, which returns a row of numbers; expected a layer that "
+                                "returns an image", "Name another layer", key)
         return absolute
 
     def uses(self, *numbers: int) -> None:
@@ -154,7 +156,8 @@ class Builder:
         """The tree of so many classes that the option ``tree`` names."""
         tree = read_tree(self._find(section, "tree"))
         if len(tree) != classes:
-            raise section.error(f"{section.text('tree')} has {len(tree)} classes; expected {classes}",
+            raise section.error(f"{section.text('tree')} has {plural(len(tree), 'class', 'classes')}; expected "
+                                f"{classes}",
                                 "Correct the number of classes", "tree")
         return tree
 
@@ -176,7 +179,7 @@ class Builder:
             candidates += [os.path.join(folder, written), os.path.join(folder, os.path.basename(written))]
         existing = next((path for path in candidates if os.path.isfile(path)), None)
         if existing is None:
-            raise section.error(f"the {key} {written} is neither in the current folder nor at the cfg",
+            raise section.error(f"the {key} {written} is neither in the current folder nor beside the cfg",
                                 "Put the file beside the cfg", key)
         return existing
 
@@ -242,7 +245,7 @@ def _empty_net(section: Section, cfg: str | os.PathLike) -> DarknetNet:
     shape = tuple(section.integer(key, low=1) for key in ("channels", "height", "width"))
     section.check_count(math.prod(shape), f"numbers in its input, {shape} (channels, height, width)",
                         "Make [net] smaller")
-    section.refuse("time_steps", "recurrent networks", neutral=1)
+    section.refuse("time_steps", "gluonops does not run recurrent networks", neutral=1)
     section.skip(*IGNORED["net"])
     section.close()
     name = os.path.splitext(os.path.basename(os.fspath(cfg)))[0]

@@ -113,7 +113,7 @@ class Section:
             if self.number(key) == neutral:
                 return
             remedy = f"Remove the option, or set it to {neutral}, if the network computes the same without it"
-        raise self.error(f"{key}={self.peek(key)} is not supported ({why})", remedy, key)
+        raise self.error(f"{key}={self.peek(key)} is not supported: {why}", remedy, key)
 
     def close(self) -> None:
         """Raise an OpError for an option that was not read, and for one that was read but is given twice."""
@@ -124,9 +124,9 @@ class Section:
         for key, (_, line) in self._options.items():
             if key not in self._read | self._skipped:
                 raise self.error(f"the option {key!r} is not understood; expected {options or 'no option'}",
-                                 "Remove it, if the network computes the same without it", key)
+                                 "Remove the option, if the network computes the same without it", key)
             if key in self._read and key in self._repeated:
-                raise self.error(f"the option {key!r} is given twice, first in line {line}", "Remove one of them",
+                raise self.error(f"the option {key!r} is there twice, first in line {line}", "Remove one of them",
                                  line=self._repeated[key])
 
     def _take(self, key: str, default: str | float | None) -> str | float:
@@ -172,7 +172,7 @@ def read_cfg(path: str | os.PathLike) -> list[Section]:
         if line[0] == "[":
             if line[-1] != "]":
                 raise OpError(WHERE, f"{name}, line {number}: {line!r} opens a section without closing the bracket",
-                              "Write [kind]")
+                              "Write the section as [kind]")
             sections.append(Section(name, line[1:-1], number))
             continue
         key, equals, value = line.partition("=")

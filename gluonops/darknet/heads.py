@@ -15,6 +15,7 @@ from mxnet.gluon import HybridBlock
 
 from ..backends.emitter import Array
 from ..backends.layer import EitherModeBlock
+from ..contract.errors import plural
 from ..ops import region_decode
 from ..ops.gaussian_yolo_loss.contract import SHIFTS
 from .activations import Identity
@@ -143,8 +144,8 @@ def CellSoftmax(F, data: Array, *, cells: int, classes: int) -> Array:
 
 @kind("region")
 def region(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
-    section.refuse("background", "a background class")
-    section.refuse("coords", "boxes have four numbers", neutral=4)
+    section.refuse("background", "gluonops has no background class")
+    section.refuse("coords", "a box has four numbers", neutral=4)
     classes = section.integer("classes", 20, 1)
     count = section.integer("num", 1, 1)
     class_softmax = section.flag("softmax")
@@ -164,7 +165,7 @@ def region(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer
 
 def _region_loss(build: Builder, section: Section, anchors: np.ndarray, classes: int) -> HeadLoss:
     check_has_loss(section)
-    section.refuse("focal_loss", "its loss is not computed", neutral=0)
+    section.refuse("focal_loss", "gluonops does not compute its loss", neutral=0)
     options = {"anchors": anchors.tolist(), "classes": classes, "softmax": section.flag("softmax"),
                **section.values(thresh=0.5, rescore=False, bias_match=False, **SCALES)}
     return HeadLoss("region", options, class_map=build.class_map(section, classes))
@@ -207,7 +208,7 @@ def _yolo_loss(build: Builder, section: Section, options: dict) -> HeadLoss:
             return HeadLoss("yolo", options, class_map=class_map)
 
     for key in ("counters_per_class", "embedding_layer"):
-        section.refuse(key, "its loss is not computed", neutral=None)
+        section.refuse(key, "gluonops does not compute its loss", neutral=None)
     section.text("iou_thresh_kind", "iou", ["iou"])
     box_loss = section.text("iou_loss", "mse", BOX_LOSSES)
     options.update(section.values(iou_thresh=1, iou_normalizer=0.75, obj_normalizer=1, max_delta=0, scale_x_y=1,
@@ -223,8 +224,8 @@ def _yolo_loss(build: Builder, section: Section, options: dict) -> HeadLoss:
 
 @kind("detection", takes_row=True)
 def detection(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
-    section.refuse("reorg", "another order of numbers")
-    section.refuse("coords", "boxes have four numbers", neutral=4)
+    section.refuse("reorg", "it changes the order of the numbers")
+    section.refuse("coords", "a box has four numbers", neutral=4)
     classes = section.integer("classes", 1, 1)
     count = section.integer("num", 1, 1)
     side = section.integer("side", 7, 1)
@@ -232,7 +233,7 @@ def detection(build: Builder, section: Section, shape: Shape, prefix: str) -> La
     numbers = side * side * (classes + 5 * count)
     if math.prod(shape) != numbers:
         raise section.error(f"its input has {math.prod(shape)} numbers; expected {side} * {side} cells * ({classes} "
-                            f"classes + {count} boxes * 5) = {numbers}", "Correct output of the layer before", "side")
+                            f"classes + {count} boxes * 5) = {numbers}", "Correct output in the section before", "side")
     _, height, width = build.net.input_shape
     head = Head(partial(CellBoxes, side, count, classes, (height, width), square), classes, 1)
     block = Identity(prefix=prefix)
@@ -254,8 +255,9 @@ def _anchors(build: Builder, section: Section, count: int) -> np.ndarray:
         numbers += default[len(numbers):]
         count = len(numbers) // 2
     if len(numbers) != 2 * count or min(numbers) <= 0:
-        raise section.error(f"anchors are {len(numbers)} numbers from {min(numbers)} up; expected {2 * count} "
-                            f"numbers above 0, for num={count}", "Correct anchors or num", "anchors")
+        raise section.error(f"anchors has {plural(len(numbers), 'number')}, the smallest of which is {min(numbers)}; "
+                            f"expected {2 * count} numbers above 0, because num is {count}",
+                            "Correct anchors or num", "anchors")
     return np.array(numbers, "float32").reshape(-1, 2)
 
 
@@ -274,5 +276,5 @@ def _stride(build: Builder, section: Section, shape: Shape, anchors: int, classe
     expected = anchors * (numbers + classes)
     if channels != expected:
         raise section.error(f"its input has {channels} channels; expected {anchors} anchors * ({numbers} + {classes} "
-                            f"classes) = {expected}", "Correct filters of the layer before", "classes")
+                            f"classes) = {expected}", "Correct filters in the section before", "classes")
     return width // columns

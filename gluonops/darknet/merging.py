@@ -150,8 +150,9 @@ def route(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     channels = [source_shape[0] for source_shape in shapes]
     _check_sides(build, section, sources, "layers")
     if group >= groups or any(count % groups for count in channels):
-        raise section.error(f"group_id {group} of {groups} groups of {' and '.join(map(str, channels))} channels "
-                            "does not exist", "Correct groups and group_id", "groups")
+        raise section.error(f"group_id is {group}, groups is {groups}, and the layers have "
+                            f"{' and '.join(map(str, channels))} channels; expected a group_id below groups, and "
+                            "channels that are divisible by groups", "Correct groups and group_id", "groups")
     block = Route(channels, groups, group, prefix=prefix)
     return Layer(block, (sum(channels) // groups, *shapes[0][1:]), sources)
 
@@ -161,7 +162,7 @@ def _check_sides(build: Builder, section: Section, sources: list[int], key: str)
     sides = {build.layers[source].shape[1:] for source in sources}
     if len(sides) > 1:
         described = ", ".join(f"layer {source} is {build.layers[source].shape}" for source in sources)
-        raise section.error(f"the layers are not of one height and width: {described}", "Name layers of one size", key)
+        raise section.error(f"the layers differ in height or width: {described}", "Name layers of the same size", key)
 
 
 @kind("shortcut")
@@ -191,7 +192,8 @@ def shortcut(build: Builder, section: Section, shape: Shape, prefix: str) -> Lay
         return Layer(Shortcut(ACTIVATIONS[activation], alpha, beta, prefix=prefix), shape, sources)
     step, repeat = _scale(section, shape, build.layers[earlier[0]].shape)
     if alpha != 1 and repeat > 1:
-        raise section.error(f"alpha={alpha} with a smaller layer is not supported", "Remove alpha", "alpha")
+        raise section.error(f"alpha={alpha} is not supported with a layer that is smaller than the input",
+                            "Remove alpha", "alpha")
     block = PartialShortcut(channels, ACTIVATIONS[activation], alpha, beta, step, repeat, prefix=prefix)
     return Layer(block, shape, sources)
 
@@ -205,7 +207,7 @@ def _scale(section: Section, shape: Shape, other: Shape) -> tuple[int, int]:
         return step, 1
     if [side * repeat for side in theirs] == own:
         return 1, repeat
-    raise section.error(f"the layer that it adds is {other} (channels, height, width), this one's input is {shape}; "
+    raise section.error(f"the layer that it adds is {other} (channels, height, width), and its input is {shape}; "
                         "expected images that are the same, or larger or smaller by a whole factor",
                         "Name a layer of another size", "from")
 

@@ -86,8 +86,9 @@ class DarknetNet(DetectingNet):
 
     def _decoders(self, threshold: float) -> tuple[list[HybridBlock], int, int, float | None]:
         if not self._detections:
-            raise OpError("darknet.detector", "the cfg ends in no [region], [yolo], [Gaussian_yolo] or [detection]; "
-                          "expected a detecting network", "Call the net itself for what its last layer returns")
+            raise OpError("darknet.detector", "the cfg does not end in [region], [yolo], [Gaussian_yolo] or "
+                          "[detection]; expected the cfg of a detector",
+                          "Call the net itself for what its last layer returns")
         blocks = [head.boxes(prefix=f"boxes{i}_") for i, head in enumerate(self._detections)]
         for block in blocks:
             block.threshold = threshold

@@ -24,10 +24,11 @@ def check_has_loss(section: Section) -> None:
     """Raise an OpError for a head that can only be used for inference: YOLOv1's, or one with a tree of classes."""
     remedy = "Train it with Darknet, and load its weights here: detections, classes and exports need no loss"
     if section.kind == "detection":
-        raise section.error("the loss of YOLOv1 is not computed; expected [region], [yolo], [Gaussian_yolo] or "
-                            "[softmax]", remedy)
+        raise section.error("gluonops does not compute the loss of YOLOv1; expected [region], [yolo], [Gaussian_yolo] "
+                            "or [softmax]", remedy)
     if section.kind in ("region", "softmax", "soft") and "tree" in section:
-        raise section.error(f"the loss of a tree of classes is not computed; expected a [{section.kind}] without tree",
+        raise section.error(f"gluonops does not compute the loss of a tree of classes; expected a [{section.kind}] "
+                            "without tree",
                             remedy, "tree")
 
 
@@ -104,7 +105,8 @@ class NetLoss(Block):
     def report(self) -> dict:
         """The averages of the parts of a detecting net's loss: see :meth:`gluonops.loss.YOLOLoss.report`."""
         if not getattr(self.loss, "parts", None):
-            raise OpError(WHERE, "there are no parts; expected the loss of a detecting net that has been called",
+            raise OpError(WHERE,
+                          "the loss has no parts to report; expected the loss of a detector after its first call",
                           "Call the loss first")
         return self.loss.report()
 
@@ -118,11 +120,13 @@ def _loss_of(parts: Sequence[HeadLoss]) -> Block:
     common = [(part.kind, part.weight, part.options.get("classes"), part.class_map) for part in parts]
     if len(set(common)) > 1:
         kinds, weights, classes, _ = zip(*common)
-        raise OpError(WHERE, f"the heads have the kinds {kinds}, the weights {weights}, the classes {classes}, and "
-                      "perhaps other maps; expected the same for all heads", "Change the cfg")
+        raise OpError(WHERE, f"the detecting layers have the kinds {kinds}, the weights {weights} and the classes "
+                      f"{classes}; expected the same for all of them, and the same map",
+                      "Give the detecting layers of the cfg the same options")
     if first.kind in OF_ALL_HEADS:
         of_heads = {name: [part.options[name] for part in parts] for name in first.options}
         return OF_ALL_HEADS[first.kind](**{**of_heads, "classes": first.options["classes"]})
     if len(parts) > 1:
-        raise OpError(WHERE, f"the net has {len(parts)} heads of the kind {first.kind}; expected one", "Change the cfg")
+        raise OpError(WHERE, f"the net has {len(parts)} layers [{first.kind}] with a loss; expected one",
+                      f"Leave one [{first.kind}] in the cfg")
     return LOSSES[first.kind](**first.options)

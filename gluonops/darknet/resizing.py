@@ -185,14 +185,14 @@ def _window(section: Section) -> tuple[int, tuple[int, int], int]:
 
 @kind("maxpool", "max")
 def maxpool(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
-    section.refuse("maxpool_zero_nonmax", "it is for a GPU")
+    section.refuse("maxpool_zero_nonmax", "Darknet computes it on a GPU only")
     size, strides, padding = _window(section)
     blur = BLURS[section.text("antialiasing", "0", sorted(BLURS))]
     if section.flag("maxpool_depth"):
         channels = section.integer("out_channels", 1, 1)
         if shape[0] % channels:
-            raise section.error(f"{shape[0]} channels do not divide into out_channels={channels}",
-                                "Correct out_channels", "out_channels")
+            raise section.error(f"its input has {shape[0]} channels, and out_channels is {channels}; expected a "
+                                f"divisor of {shape[0]}", "Correct out_channels", "out_channels")
         return Layer(DepthPool(channels, prefix=prefix), (channels, *shape[1:]))
 
     steps = (1, 1) if blur else strides
@@ -227,7 +227,8 @@ def crop(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     columns = section.integer("crop_width", 1, 1)
     adjust = not section.flag("noadjust")
     if rows > height or columns > width:
-        raise section.error(f"it crops {rows} x {columns} pixels of an image of {height} x {width}",
+        raise section.error(f"it crops {rows} x {columns} pixels from an image of {height} x {width}; expected at most "
+                            "its size",
                             "Correct crop_height and crop_width, or make [net] larger", "crop_height")
     block = Crop((height - rows) // 2, (width - columns) // 2, rows, columns, adjust, prefix=prefix)
     return Layer(block, (channels, rows, columns))
@@ -243,7 +244,7 @@ def reorg(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     if is_3d:
         section.refuse("reverse", "Darknet writes beyond the output")
     else:
-        section.refuse("flatten", "another operation than reorg")
+        section.refuse("flatten", "it is another operation than reorg")
         reverse, extra = section.flag("reverse"), section.integer("extra", 0, 0)
     if extra:
         return Layer(Extend(extra, prefix=prefix), (math.prod(shape) + extra,))
@@ -251,8 +252,9 @@ def reorg(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     channels_fit = is_3d or channels % stride ** 2 == 0
     blocks_fit = reverse or not any(side % stride for side in sides)
     if not channels_fit or not blocks_fit:
-        raise section.error(f"stride {stride} does not fit its input, {shape} (channels, height, width): channels "
-                            f"have to divide by {stride ** 2}, height and width by {stride}",
+        raise section.error(f"its input is {shape} (channels, height, width), and stride is {stride}; expected "
+                            f"channels that are divisible by {stride ** 2}, and a height and a width that are "
+                            f"divisible by {stride}",
                             "Choose another size in [net]", "stride")
     block = Reorg(stride, "DCR" if is_3d else "darknet", reverse, prefix=prefix)
     if reverse:

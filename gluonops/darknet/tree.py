@@ -90,7 +90,7 @@ def read_tree(path: str | os.PathLike) -> Tree:
         names.append(words[0])
         parents.append(parent)
     if not names:
-        raise OpError(WHERE, f"{name} has no class; expected a line for each", "Pass the path of a tree")
+        raise OpError(WHERE, f"{name} is empty; expected a line for each class", "Pass the path of a tree")
     return Tree(names, parents)
 
 
@@ -105,11 +105,11 @@ def read_map(path: str | os.PathLike, classes: int) -> tuple[int, ...]:
     for line, word in enumerate(read_lines(WHERE, path, "Pass the path of a map", "the map"), 1):
         number = _class(word, 0, classes)
         if number is None:
-            raise OpError("darknet.load", f"{name}, line {line} is {quoted(word)}; expected a class, 0 to "
+            raise OpError("darknet.load", f"{name}, line {line} is {quoted(word)}; expected a class from 0 to "
                           f"{classes - 1}", "Correct the line")
         numbers.append(number)
     if not numbers:
-        raise OpError("darknet.load", f"{name} has no class; expected a line for each", "Pass the path of a map")
+        raise OpError("darknet.load", f"{name} is empty; expected a line for each class", "Pass the path of a map")
     return tuple(numbers)
 
 

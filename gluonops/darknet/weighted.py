@@ -21,9 +21,9 @@ OFFSET = 1e-6
 WEIGHTS = "weights", "Correct filters or size"   # what Section.check_count says of a layer with too many
 # Options that make another operation of a convolution, and why they are refused.
 REFUSED = {
-    "binary": "weights are taken as they are",
-    "flipped": "weights are taken as they are",
-    "coordconv": "another operation than a convolution",
+    "binary": "gluonops takes weights as they are in the file",
+    "flipped": "gluonops takes weights as they are in the file",
+    "coordconv": "it is another operation than a convolution",
     **dict.fromkeys(("rotate", "stretch", "stretch_sway", "sway"), "AlexeyAB's Darknet ignores it on a CPU"),
 }
 # What pixels beyond the image of an xnor layer count as.
@@ -228,8 +228,8 @@ def convolutional(build: Builder, section: Section, shape: Shape, prefix: str) -
     groups = _groups(section, shape[0], filters, xnor)
     blur = BLURS[section.text("antialiasing", "0", sorted(BLURS))]
     if xnor and (strides[0] != strides[1] or dilation > 1 or blur):
-        raise section.error("xnor with two strides, dilation or antialiasing is not supported (Darknet ignores them "
-                            "there)", "Remove xnor, or the other option", "xnor")
+        raise section.error("xnor is not supported together with two strides, dilation or antialiasing, which Darknet "
+                            "ignores there", "Remove xnor, or the other option", "xnor")
     section.check_count(filters * (shape[0] // groups) * size ** 2, *WEIGHTS)
     activation = section.text("activation", "logistic", sorted(ACTIVATIONS))
     batch_norm = section.flag("batch_normalize") or section.flag("cbn")
@@ -253,8 +253,8 @@ def _convolved(section: Section, shape: Shape, size: int, strides: tuple[int, in
     steps = (1, 1) if blur else strides
     sides = windows(shape[1:], reach, steps, 2 * padding * dilation)
     if sides != windows(shape[1:], size, steps, 2 * padding):
-        raise section.error(f"dilation={dilation} with size={size} and a padding of {padding} is not supported "
-                            "(Darknet reads beyond the image)", "Take an odd size and pad=1", "dilation")
+        raise section.error(f"dilation={dilation} with size={size} and a padding of {padding} is not supported, "
+                            "because Darknet reads beyond the image there", "Take an odd size and pad=1", "dilation")
     return blurred(sides, blur, strides)
 
 
@@ -263,9 +263,11 @@ def _groups(section: Section, channels: int, filters: int, xnor: bool) -> int:
     groups = section.integer("groups", 1, 1)
     if xnor:
         return 1
-    for what, count in (("channels of the input", channels), ("filters", filters)):
+    for what, count in (("channels of its input", channels), ("filters", filters)):
         if count % groups:
-            raise section.error(f"{count} {what} do not divide into {groups} groups", "Correct groups", "groups")
+            raise section.error(f"groups is {groups}, and the number of {what} is {count}; expected a divisor of "
+                                f"{count}",
+                                "Correct groups", "groups")
     return groups
 
 
@@ -277,8 +279,10 @@ def _shared(build: Builder, section: Section, weight_shape: Shape, batch_norm: b
     block = build.net[number]
     fits = isinstance(block, Convolution) and block.conv.weight.shape == weight_shape
     if not fits or (block.norm is not None) != batch_norm:
-        raise section.error(f"share_index names layer {number}, which has no weights {weight_shape} like this layer's",
-                            "Name a convolution of the same filters, size, channels and batch_normalize", "share_index")
+        raise section.error(f"share_index names layer {number}; expected a convolution with weights of the shape "
+                            f"{weight_shape}, and with the same batch_normalize",
+                            "Name a convolution with the same filters, size, channels and batch_normalize",
+                            "share_index")
     return block
 
 
@@ -303,7 +307,8 @@ def local(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     steps = (stride, stride)
     out = windows(sides, size, steps, 2 * padding)
     if out != windows(sides, 1 if padding else size, steps, 0):
-        raise section.error(f"pad={padding} with size={size} is not supported (Darknet reads beyond the image)",
+        raise section.error(f"pad={padding} with size={size} is not supported, because Darknet reads beyond the image "
+                            "there",
                             "Take pad=1 with size=3, or pad=0", "pad")
     if min(out) > 0:   # otherwise the builder says what is wrong
         section.check_count(filters * channels * size ** 2 * math.prod(out), *WEIGHTS)

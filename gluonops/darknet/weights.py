@@ -30,7 +30,7 @@ import numpy as np
 from mxnet.gluon.parameter import Constant
 
 from ..backends import numpy_mode
-from ..contract.errors import OpError
+from ..contract.errors import OpError, plural
 from ..io.files import check_downloaded, opened, replace
 from .blocks import Weighted
 
@@ -165,7 +165,7 @@ def _weighted(where: str, net: mx.gluon.Block, layers: int | None = None) -> lis
         raise OpError(where, f"net is {type(net).__name__}; expected a HybridBlock", "Pass a net")
     if layers is not None and not 1 <= layers <= len(net._children):
         raise OpError(where, f"layers is {layers}; expected 1 to {len(net._children)}, the layers of the net",
-                      "Pass another number of layers")
+                      f"Pass a number of layers from 1 to {len(net._children)}")
     parts = [net] if layers is None else list(net._children.values())[:layers]
     every, blocks, held = [], [], set()
     for part in parts:
@@ -189,7 +189,8 @@ def _pack_header(where: str, header: Header) -> bytes:
         return struct.pack("<iii", *header[:3]) + struct.pack(header.layout, header.seen)
     except struct.error:
         raise OpError(where, f"seen is {header.seen!r}; expected an integer from 0 that fits "
-                      f"{struct.calcsize(header.layout)} bytes", "Pass another seen") from None
+                      f"{struct.calcsize(header.layout)} bytes",
+                      "Pass the number of images that the net has been trained on") from None
 
 
 def _read_header(file: BinaryIO, path: str | os.PathLike) -> Header:
@@ -200,7 +201,7 @@ def _read_header(file: BinaryIO, path: str | os.PathLike) -> Header:
         if len(rest) == struct.calcsize(header.layout):
             return header._replace(seen=struct.unpack(header.layout, rest)[0])
     raise OpError("darknet.load_weights", f"{os.path.basename(os.fspath(path))} has {os.path.getsize(path)} bytes; "
-                  "expected a header of 16 or 20 bytes", "Download or copy the file once more")
+                  "expected a header of 16 or 20 bytes", "Download or copy the file again")
 
 
 def _check_length(blocks: list[Weighted], start: int, size: int, path: str | os.PathLike, goes_on: bool) -> None:
@@ -214,12 +215,13 @@ def _check_length(blocks: list[Weighted], start: int, size: int, path: str | os.
         shapes = [parameter.shape for parameter in block.file_parameters()]
         if not all(shape and min(shape) > 0 for shape in shapes):
             raise OpError("darknet.load_weights", f"the input channels of {block.name} are not known yet",
-                          "Make it with in_channels, or run the net once")
+                          "Make the layer with in_channels, or run the net once")
         begin = end
         end += FLOAT.itemsize * sum(map(math.prod, shapes))
         if end > size:
-            raise OpError("darknet.load_weights", f"{file} is too short: {block.name} takes bytes {begin} to {end}, "
-                          f"and the file has {size}", "Pass the weights of this network, whole")
+            raise OpError("darknet.load_weights",
+                          f"{file} is too short: {block.name} takes bytes {begin} to {end}, and the file has {size}",
+                          "Download or copy the whole file again, or pass the weights of this network")
     if end < size and not goes_on:
-        raise OpError("darknet.load_weights", f"{file} has {size - end} bytes left over: the last layer, {block.name}, "
-                      f"ends at byte {end} of {size}", "Pass the weights of this network")
+        raise OpError("darknet.load_weights", f"{file} has {plural(size - end, 'byte')} too many: the last layer, "
+                      f"{block.name}, ends at byte {end} of {size}", "Pass the weights of this network")

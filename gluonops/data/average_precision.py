@@ -39,8 +39,9 @@ def coco_average_precision(detections: Sequence[np.ndarray], labels: Sequence[np
     """
     where = "data.coco_average_precision"
     if len(detections) != len(labels):
-        raise OpError(where, f"there are detections of {len(detections)} images and labels of {len(labels)}",
-                      "Pass an array for every image, empty if nothing is detected")
+        raise OpError(where, f"there are detections of {len(detections)} images and labels of {len(labels)}; expected "
+                      "as many of both",
+                      "Pass an array for every image, and an empty one where nothing is detected")
     coco = require("pycocotools.coco", where).COCO()
     evaluation = require("pycocotools.cocoeval", where).COCOeval
     annotations = [_entry(image, row[4], row[:4], iscrowd=int(row[5]))

@@ -10,7 +10,7 @@ from typing import Optional, Union
 import numpy as np
 from mxnet import gluon
 
-from ..contract.errors import OpError, naming
+from ..contract.errors import OpError, naming, plural
 from ..io.files import read_lines
 from .images import UnreadableError, image_size, read_image
 from .labels import COLUMNS
@@ -87,7 +87,7 @@ class LabelledImages(Described, gluon.data.Dataset):
     def _check_size(self, index, size):
         if self._sizes is not None and tuple(size) != self._sizes[index]:
             raise OpError(self.where, "{} is {} x {}; expected {} x {}, as when its label was read".format(
-                self.name(index), *size, *self._sizes[index]), "Start again: the file has changed")
+                self.name(index), *size, *self._sizes[index]), "The file has changed: create the data set again")
 
     def _keep(self, indices):
         """Keep the images with these indices, and leave the others out."""
@@ -106,11 +106,11 @@ class LabelledImages(Described, gluon.data.Dataset):
         if hold_out is False or hold_out is None:
             if split == "val":
                 raise OpError(self.where, f"{root} has no part for validation: no {', '.join(ALIASES['val'])}",
-                              "Add one, or pass hold_out=True, which holds out a fifth")
+                              "Add such a part, or pass hold_out=True, which holds out a fifth of the pictures")
             return
         if len(self) < 2:
-            raise OpError(self.where, f"{root} has {len(self)} pictures and no part for validation; expected at least "
-                          "two, of which one is held out", "Add pictures")
+            raise OpError(self.where, f"{root} has {plural(len(self), 'picture')} and no part for validation; expected "
+                          "at least two pictures, of which one is held out", "Add pictures")
         own = [os.path.relpath(self.name(i), root) for i in range(len(self))]
         chosen = fifth(self._groups(), own) if hold_out is True else _listed_ones(own, hold_out, self.where)
         is_mine = chosen if split == "val" else ~chosen
@@ -214,7 +214,7 @@ def _listed_ones(own, names, where):
     unknown = sorted(set(names) - set(own))
     if unknown:
         raise OpError(where, f"there is no picture {unknown[0]}, which is to be held out; expected names such as "
-                      f"{own[0]}", "Correct the list, or leave it out to hold out a fifth")
+                      f"{own[0]}", "Correct the list, or leave it out to hold out a fifth of the pictures")
     return np.isin(own, list(names))
 
 
@@ -262,7 +262,7 @@ def class_names(classes: Union[Sequence[str], str, os.PathLike], where: str) -> 
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise OpError(where, f"classes{origin} are {names!r}, with {twice!r} twice; expected one name or more, all "
-                      "different", "Rename one of the two, or leave it out")
+                      "different", "Rename one of the two, or leave one out")
     if not names or not all(isinstance(name, str) and name for name in names):
         raise OpError(where, f"classes{origin} are {names!r}; expected one name or more, all different",
                       "Pass a sequence of names, or a text file with one per line")

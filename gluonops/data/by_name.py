@@ -110,7 +110,7 @@ def recognize(path: Optional[Path], task: Optional[str] = None) -> formats.Forma
         return entries[0]
     path = os.path.expanduser(os.fspath(path))
     if not os.path.exists(path):
-        raise OpError(where, f"there is no folder {path}", "Pass the folder of a data set")
+        raise OpError(where, f"there is no file or folder {path}", "Pass the folder of a data set")
     matching = [entry for entry in formats.FORMATS if _has_layout(entry, path)] or _of_classes(path)
     if not matching:
         if os.path.isfile(path):
@@ -121,8 +121,8 @@ def recognize(path: Optional[Path], task: Optional[str] = None) -> formats.Forma
     fitting = [entry for entry in matching if entry in entries] or [
         entry for entry in _of_classes(path) if entry in entries]
     if not fitting:
-        raise OpError(where, f"{path} has the layout {matching[0].name}, which is for {matching[0].task}; expected one "
-                      f"for {task}", f"Run: gluonops train {path}")
+        raise OpError(where, f"{path} has the layout {matching[0].name}, which is for {matching[0].task}; expected a "
+                      f"layout for {task}", f"Pass a data set for {task}, or run: gluonops train {path}")
     if len(fitting) > 1 and fitting[0].name == fitting[-1].name:   # RecordIO has both kinds of labels
         return fitting[0 if has_boxes(path) else -1]
     return fitting[0]
@@ -169,14 +169,16 @@ def read(task: str, name: str, root: Optional[Path], split: str, **options) -> g
     if not entry.repairs:   # there is nothing to repair
         options = {key: value for key, value in options.items() if key not in ("strict", "hold_out")}
     if not entry.rooted and root is not None:
-        raise OpError(where, f"{name} got root {os.fspath(root)!r}; they are part of scikit-learn",
+        raise OpError(where, f"{name} got root {os.fspath(root)!r}; expected no root, because the digits are part of "
+                      "scikit-learn",
                       "Leave root out, or choose another data set")
     if not entry.classes and "classes" in options:
-        raise OpError(where, f"{name} got classes; they are always the ten digits", "Leave classes out")
+        raise OpError(where, f"{name} got classes; expected none, because its classes are always the ten digits",
+                      "Leave classes out")
     if not entry.rooted:
         return _reader(entry)(split=split, **options)
     if root is None:
-        raise OpError(where, f"{name} needs a root, the folder of the data set", "Pass root")
+        raise OpError(where, f"{name} got no root; expected the folder of the data set", "Pass the folder as root")
     return _reader(entry)(os.path.expanduser(os.fspath(root)), split, **options)
 
 

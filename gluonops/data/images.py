@@ -62,8 +62,9 @@ def check_size(where: str, name: str, size: int) -> None:
     """Raise an OpError if the file ``name`` would take more memory than the limit: so many bytes."""
     limit = max_bytes()
     if size > limit:
-        raise OpError(where, f"{name} takes {size / MIB:,.0f} MiB of memory or more; the limit is {limit // MIB:,} MiB",
-                      f"Replace it by a smaller one, or set {LIMIT} if you trust the file")
+        raise OpError(where,
+                      f"{name} takes {size / MIB:,.0f} MiB of memory or more; expected at most {limit // MIB:,} MiB",
+                      f"Replace it by a smaller file, or set {LIMIT} to a larger number if you trust this one")
 
 
 def progress(items: Sequence, what: str) -> Iterable:
@@ -86,11 +87,11 @@ def image_files(folder: str | os.PathLike) -> list[str]:
     where = "data.image_files"
     folder = os.fspath(folder)
     if not os.path.isdir(folder):
-        raise OpError(where, f"there is no folder {folder}", "Name a folder with images")
+        raise OpError(where, f"there is no folder {folder}", "Pass a folder with images")
     paths = sorted(os.path.join(parent, name) for parent, _, names in os.walk(folder) for name in names
                    if name.lower().endswith(EXTENSIONS))
     if not paths:
-        raise OpError(where, f"{folder} has no images ({ENDINGS})", "Name a folder with images")
+        raise OpError(where, f"{folder} has no images ({ENDINGS})", "Pass a folder with images")
     return paths
 
 
@@ -323,4 +324,4 @@ def _upright(pixels, orientation):
 
 def _unreadable(name, where, got, formats):
     expected = "an image" if formats is None else f"an image in {', '.join(formats[:5])} or the like"
-    return UnreadableError(where, f"{name} has {got}; expected {expected}", "Replace it, or leave it out")
+    return UnreadableError(where, f"{name} has {got}; expected {expected}", "Replace the file, or leave it out")

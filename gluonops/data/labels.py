@@ -126,9 +126,9 @@ def note_missing(pictures: Sequence[Labelled], missing: Sequence[int], repairs: 
     """Note the pictures without a label file. An OpError is raised if no picture has one."""
     if missing and len(missing) == len(pictures):
         first = pictures[missing[0]]
-        raise OpError(repairs.where, f"none of {len(pictures)} pictures has a label; expected {first.label} for "
-                      f"{first.picture}, and so on", "Put the labels there; that of a picture without objects may be "
-                      "empty")
+        raise OpError(repairs.where, f"no picture has a label, of {len(pictures)} in all; expected {first.label} for "
+                      f"{first.picture}, and so on",
+                      "Put the labels there; the label of a picture without objects may be empty")
     for i in missing:
         repairs.note("no_label", str(pictures[i].picture), "it has no label", pictures[i].label)
 
@@ -188,8 +188,9 @@ class _Boxes:
         expected += ", with xmin < xmax and ymin < ymax"
         if len(lost) > MISPLACED * len(self.rows):
             place = pictures[self.owner[lost[0]]].place(lost[0] - bounds[self.owner[lost[0]]])
-            raise OpError(repairs.where, f"{len(lost)} of {len(self.rows)} boxes lie outside of their pictures, first "
-                          f"{place}: {self._describe(lost[0], origin)}; expected {expected}", "Create the labels again")
+            raise OpError(repairs.where, f"{len(lost)} of {len(self.rows)} boxes lie outside of their pictures, the "
+                          f"first in {place}: {self._describe(lost[0], origin)}; expected {expected}",
+                          "Create the labels again")
         for i in np.flatnonzero(self.reasons != ""):
             picture, row = pictures[self.owner[i]], i - bounds[self.owner[i]]
             repairs.note(str(self.reasons[i]), lambda picture=picture, row=row: picture.place(row),

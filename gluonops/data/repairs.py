@@ -77,7 +77,7 @@ class Repairs:
         """
         if self.strict and reason not in ACCEPTED:
             raise OpError(self.where, f"{_text(place)}: {got}; expected {expected}",
-                          "Correct it, or allow the repair: without strict it is made and counted")
+                          "Correct it, or leave strict out: then it is repaired and counted")
         count, first = self.noted.get(reason, Noted(0, ()))
         if count < PLACES:
             first = (*first, _text(place))
@@ -113,8 +113,8 @@ class Repairs:
 def check_readable(where: str, count: int, total: int, first: OpError) -> None:
     """Raise an OpError if more than 1 in 10 pictures cannot be read: ``count`` of ``total``."""
     if count > UNREADABLE * total:
-        raise OpError(where, f"{count} of {total} pictures cannot be read; expected at most 1 in 10. The first: "
-                      f"{first.what}", first.remedy)
+        raise OpError(where, f"{count} of {total} pictures cannot be read; expected at most 1 in 10. The first error "
+                      f"is: {first.what}", first.remedy)
 
 
 def _text(place: Place) -> str:
@@ -135,5 +135,5 @@ def warn_of(several: Iterable[Repairs], stacklevel: int = 3) -> None:
     """Show one warning about all repairs, if there are any."""
     total = merged(several)
     if total.noted:
-        warnings.warn(f"the data set is used with these repairs; with strict they are errors:\n{total}", RepairWarning,
-                      stacklevel=stacklevel)
+        warnings.warn(f"the data set is used with these repairs, which are errors if strict is set:\n{total}",
+                      RepairWarning, stacklevel=stacklevel)

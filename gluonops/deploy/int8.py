@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..contract.errors import OpError, quoted
+from ..contract.errors import OpError, plural, quoted
 from ..export.metadata import ANY, VNNI
 from ..export.passes.onednn_int8 import CONVOLUTION, LARGEST
 from ..export.quantization.quantizable import SAFE
@@ -65,10 +65,10 @@ def _check_claims(path, metadata, layers, needs_vnni):
     if not isinstance(stated, list) or not all(isinstance(name, str) for name in stated):
         _refuse(path, f"names the layers {quoted(stated)} as quantized; expected a list of names")
     if isinstance(layers, list) and sorted(stated) != layers:
-        _refuse(path, f"names {len(stated)} layers as quantized, and has {len(layers)} in 8 bits: "
+        _refuse(path, f"names {plural(len(stated), 'layer')} as quantized, and has {len(layers)} in 8 bits: "
                 f"{quoted(sorted(set(stated) ^ set(layers)))} differ")
     if isinstance(layers, int) and len(stated) != layers:
-        _refuse(path, f"names {len(stated)} layers as quantized, and has {layers} in 8 bits")
+        _refuse(path, f"names {plural(len(stated), 'layer')} as quantized, and has {layers} in 8 bits")
     claim = metadata.get("processor")
     if claim not in (None, ANY, VNNI):
         _refuse(path, f"says that it is for the processor {quoted(claim)}; expected {ANY!r} or {VNNI!r}")
@@ -78,11 +78,11 @@ def _check_claims(path, metadata, layers, needs_vnni):
 
 
 def _refuse(path, what):
-    raise OpError(WHERE, f"{path} {what}", "Quantize the float net again: the file was changed")
+    raise OpError(WHERE, f"{path} {what}", "The file was changed after it was written: quantize the float net again")
 
 
 def _warn(path, program, needs_vnni):
     if needs_vnni and processor.saturates(program):
         warnings.warn(f"{path} uses all 8 bits, which is right on processors with VNNI only. {program} uses "
-                      f"{processor.used(program)} here: sums of products saturate, and results are wrong. Quantize the "
-                      "net without vnni_only (--vnni-only)", ExportWarning, stacklevel=5)
+                      f"{processor.used(program)} here, so sums of products saturate and the results are wrong. "
+                      "Quantize the net without vnni_only (--vnni-only)", ExportWarning, stacklevel=5)

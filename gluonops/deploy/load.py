@@ -11,7 +11,7 @@ import mxnet as mx
 from mxnet import gluon
 
 from .. import darknet
-from ..contract.errors import OpError
+from ..contract.errors import OpError, plural
 from ..data.base import class_names
 from ..export import passes
 from ..export.graph import Graph
@@ -81,19 +81,19 @@ def load(path: str | os.PathLike, weights: str | os.PathLike | None = None, clas
     path, device = os.fspath(path), device or mx.cpu()
     for name, value in (("data_shape", data_shape), ("outputs", outputs)):
         if value and path.endswith((".cfg", ".onnx")):
-            raise OpError(WHERE, f"{name} is given for {path}, where it is fixed", "Leave it out")
+            raise OpError(WHERE, f"{name} was passed for {path}, in which it is fixed", f"Leave {name} out")
     detection = {name: value for name, value in (("threshold", threshold), ("nms", nms), ("topk", topk))
                  if value is not None}
     if path.endswith(".cfg"):
         source = _from_darknet(path, weights, device, detection, progress)
     else:
         if weights is not None:
-            raise OpError(WHERE, f"{path} has weights, and is no .cfg; expected Darknet's cfg with its weights",
-                          "Leave the weights out: an exported net has its own")
+            raise OpError(WHERE, f"weights were passed for {path}, which is not a .cfg file; expected Darknet's cfg "
+                          "with its weights", "Leave the weights out, because an exported net has its own")
         if detection:
             name = next(iter(detection))
-            raise OpError(WHERE, f"{name} is given for the exported net {path}, where it is fixed",
-                          f"Leave it out, or export net.detector({name}=...)")
+            raise OpError(WHERE, f"{name} was passed for the exported net {path}, in which it is fixed",
+                          f"Leave {name} out, or export net.detector({name}=...)")
         source = _from_onnx(path) if path.endswith(".onnx") else _from_symbol(path, epoch, device, data_shape,
                                                                                      outputs)
     return _loaded(path, source, classes, preprocessing, resize, device)
@@ -126,10 +126,10 @@ def _from_symbol(path, epoch, device, data_shape, outputs):
     model = passes.describe(passes.detections(model))   # older files have less metadata
     inputs = [name for name in model.graph.variables() if name not in model.parameters]
     if len(inputs) != 1:
-        raise OpError(WHERE, f"{prefix}-symbol.json has the inputs {', '.join(inputs) or 'none'}; expected one, the "
-                      "images", "Export a net that takes images alone")
+        raise OpError(WHERE, f"{prefix}-symbol.json has the inputs {', '.join(inputs) or 'none'}; expected one input, "
+                      "the images", "Export a net that takes only images")
     if inputs[0] not in model.inputs:
-        raise OpError(WHERE, f"{prefix}-symbol.json does not have the shape of its input: {OLDER}",
+        raise OpError(WHERE, f"{prefix}-symbol.json does not contain the shape of its input: {OLDER}",
                       "Pass data_shape, or --data-shape; or export the net with gluonops.export.symbol")
     graph = passes.lower(model, "auto").graph
     with graph.mode(), warnings.catch_warnings():
@@ -161,14 +161,16 @@ def _from_onnx(path):
 
 def _from_darknet(path, weights, device, options, progress):
     if weights is None:
-        raise OpError(WHERE, f"{path} has no weights", "Name its weights, too")
+        raise OpError(WHERE, f"no weights were passed for {path}; expected the path of its weights file",
+                      "Pass the path of the .weights file, too")
     net = darknet.load(path, weights, device, **({"progress": progress} if progress else {}))
     shape = 1, *net.input_shape
     if net._detections:
         net = net.detector(**options)
         task = "detection"
     elif options:
-        raise OpError(WHERE, f"{next(iter(options))} is given for {path}, which is not a detector", "Leave it out")
+        raise OpError(WHERE, f"{next(iter(options))} was passed for {path}, which is not a detector",
+                      f"Leave {next(iter(options))} out")
     else:
         task = "classification"
     net.hybridize(static_alloc=True)
@@ -199,7 +201,8 @@ def _loaded(path, source, classes, preprocessing, resize, device):
         height, width, channels = source.shape[1:]
     if channels != preprocessing.channels:
         raise OpError(WHERE, f"{path} takes images of {channels} channels, and its preprocessing has colours "
-                      f"{preprocessing.colours!r}", "Pass another preprocessing")
+                      f"{preprocessing.colours!r}",
+                      "Pass a preprocessing with as many colours as the net has input channels")
     arguments = (source.net, _names(path, source, classes), (width, height), preprocessing, device,
                  source.metadata.get("dtype", "float32"))
     if task == "detection":
@@ -218,10 +221,10 @@ def _names(path, source, wanted):
     if wanted is not None:
         wanted = class_names(wanted, WHERE)
         if names is not None and len(wanted) != len(names):
-            raise OpError(WHERE, f"there are {len(wanted)} names; the net has {len(names)} classes",
-                          "Pass its own names")
+            raise OpError(WHERE, f"classes has {plural(len(wanted), 'name')}; expected {len(names)}, one for each "
+                          "class of the net", "Pass the names of the net's own classes")
         return wanted
     if names is None:
-        raise OpError(WHERE, f"{path} does not have the names of its classes: {OLDER}",
+        raise OpError(WHERE, f"{path} does not contain the names of its classes: {OLDER}",
                       "Export the net again with this gluonops; or pass classes, or --names FILE")
     return names

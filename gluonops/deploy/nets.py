@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Union
 import mxnet as mx
 import numpy as np
 
-from ..contract.errors import OpError
+from ..contract.errors import OpError, plural
 from ..export.preprocessing import Preprocessing
 from .annotate import Detection, Prediction, draw_boxes, draw_caption, read_picture
 
@@ -52,8 +52,9 @@ class _LoadedNet:
     def _check_classes(self, count):
         """Raise an OpError if the net has more classes than there are names."""
         if count > len(self.classes):
-            raise OpError(self.where, f"{self.source} has at least {count} classes, and there are {len(self.classes)} "
-                          "names", "Pass the net's own names as classes")
+            raise OpError(self.where, f"{self.source} has at least {count} classes, and classes has "
+                          f"{plural(len(self.classes), 'name')}; expected a name for each class",
+                          "Pass the names of the net's own classes")
 
 
 @dataclasses.dataclass(eq=False, repr=False)

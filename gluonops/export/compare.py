@@ -247,8 +247,8 @@ def in_range(model: ExportedModel, shapes: Shapes, drawing: np.random.RandomStat
     draw = drawn(model, shapes, drawing, **options)
     if draw.out_of_range is not None:
         node = draw.out_of_range
-        raise Obstacle(f"no inputs were found for which the node {node.name!r} ({node.op}) reads indices, lengths or "
-                       "boxes in range")
+        raise Obstacle(f"no inputs could be drawn for which the node {node.name!r} ({node.op}) reads indices, lengths "
+                       "or boxes in range")
     return draw.values
 
 

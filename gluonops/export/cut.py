@@ -66,7 +66,7 @@ def _entry(where: str, name: str, nodes: dict[str, list[Node]]) -> Entry:
                       "Pass the node in front of them or behind them")
     if same_name[0].is_variable:
         raise OpError(where, f"{quoted(name)} is an input or a parameter; expected a node that computes something",
-                      "Pass such a node as an output")
+                      "Pass the name of such a node as an output")
     return same_name[0], index
 
 

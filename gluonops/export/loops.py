@@ -38,7 +38,7 @@ def unroll(graph: Graph, sizes: Sizes, refusal: Refusal) -> bool:
     others = loop.inputs[len(of_data) + len(of_states):]
     count = sizes.shape[data[0]][0]
     if not isinstance(count, int):
-        raise refusal(loop, "has as many steps as the batch has images")
+        raise refusal(loop, "has as many steps as the batch has images; expected a fixed number of steps")
 
     options = {"num_outputs": str(count), "axis": "0", "squeeze_axis": "True"}
     slices = [_node(loop, f"data{i}", "SliceChannel", [entry], **options) for i, entry in enumerate(data)]
@@ -66,7 +66,7 @@ def _while_loop(loop: Node, refusal: Refusal) -> list[Entry]:
     """All steps that there may be. Those behind the end give zeros, and leave the variables as they are."""
     count, returned = int(loop.attrs["max_iterations"]), int(loop.attrs["num_out_data"])
     if count > MOST_STEPS:
-        raise refusal(loop, f"has up to {count} steps; expected at most {MOST_STEPS}, because each is written")
+        raise refusal(loop, f"has up to {count} steps; expected at most {MOST_STEPS}, because each step is written out")
     of_condition, of_step = _input_indices(loop, "cond_input_locs"), _input_indices(loop, "func_input_locs")
     variables = [of_step[i] for i in _input_indices(loop, "func_var_locs")]
     inputs, goes_on, made = list(loop.inputs), None, []

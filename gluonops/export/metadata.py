@@ -43,7 +43,8 @@ def read_metadata(graph: Graph) -> dict[str, Any]:
     except (TypeError, ValueError, AttributeError, RecursionError):
         is_sound = False
     if not is_sound:
-        raise OpError("export", f"the entry of gluonops in the file is damaged: {quoted(note)}", "Export the net again")
+        raise OpError("export", f"what gluonops has noted in the file is damaged: {quoted(note)}",
+                      "Export the net again")
     return metadata
 
 
@@ -115,7 +116,7 @@ def plain_metadata(where: str, metadata: dict[str, Any] | None) -> dict[str, Any
         return json.loads(json.dumps(metadata))
     except (TypeError, ValueError) as error:
         raise OpError(where, f"metadata is {metadata!r}; expected a dict of what JSON can store ({error})",
-                      "Pass strings, numbers, lists and dicts; of an array its tolist()") from error
+                      "Pass strings, numbers, lists and dicts, and for an array its tolist()") from error
 
 
 def _plain(value: Any) -> Any:

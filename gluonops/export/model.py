@@ -85,7 +85,7 @@ class ExportedModel:
             return cls(*trace(where, net, data_shape, dtype, head, numpy))
         if data_shape is not None or head is not None:
             other = "head" if data_shape is None else "data_shape"
-            raise OpError(where, f"inputs and {other} are both given; expected one of them", f"Leave {other} out")
+            raise OpError(where, f"inputs and {other} were both passed; expected one of them", f"Leave {other} out")
         model = cls(*record(where, net, inputs, dtype))
         if not numpy:
             model.write_legacy_names()
@@ -145,7 +145,9 @@ class ExportedModel:
         """
         if isinstance(net, (str, os.PathLike)):
             if inputs is not None:
-                raise OpError(where, "inputs is given for files; expected a net", "Pass data_shape")
+                raise OpError(where, "inputs was passed for exported files; expected a net in Python, because it has "
+                              "to be run",
+                              "Pass data_shape in place of inputs")
             model = cls.from_files(net, epoch, where, outputs)
             if converts:
                 model.check_convertible(where)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..contract.errors import OpError
+from ..contract.errors import OpError, plural
 from ..runtime import importing
 
 if importing.is_imported():
@@ -64,7 +64,7 @@ class Preprocessing:
         for name, lengths in (("range", (2,)), ("mean", (1, self.channels)), ("std", (1, self.channels))):
             value = getattr(self, name)
             if not isinstance(value, (tuple, list)) or len(value) not in lengths or not all(map(_is_number, value)):
-                raise _refused(name, value, " or ".join(f"{count} numbers" for count in dict.fromkeys(lengths)))
+                raise _refused(name, value, " or ".join(plural(count, "number") for count in dict.fromkeys(lengths)))
             object.__setattr__(self, name, tuple(map(float, value)))
         if not all(value > 0 for value in self.std):
             raise _refused("std", self.std, "numbers above 0")

@@ -229,7 +229,7 @@ def _write(net: Net, path: str, storage: str) -> tuple[str, ...]:
 
 def _check_options(prefix, onnx, method, percentile, opset, storage, **limits):
     if prefix is None and onnx is None:
-        raise OpError(WHERE, "prefix and onnx are None; expected a file to write", "Pass one of them, or both")
+        raise OpError(WHERE, "prefix and onnx are both None; expected a file to write", "Pass one of them, or both")
     check_method("naive" if method is None else method, percentile)
     if storage not in STORAGE:
         raise OpError(WHERE, f"storage is {storage!r}; expected {' or '.join(STORAGE)}", "Choose one of them")
@@ -286,7 +286,7 @@ def _choose(model, errors, keep, layer_limit):
     unknown = keep.difference(layer.name for layer in layers)
     if unknown:
         raise OpError(WHERE, f"keep names {sorted(unknown)[0]!r}, which is not a layer of the net; it has "
-                      f"{', '.join(layer.name for layer in layers)}", "Use these names")
+                      f"{', '.join(layer.name for layer in layers)}", "Pass some of these names")
     rows = []
     for layer in layers:
         error = errors.get(layer.name)

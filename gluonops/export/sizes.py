@@ -58,7 +58,7 @@ def mismatch_reason(graph: Graph, shapes: dict) -> str | None:
         return str(misfit)
     for (node, _), shape in inferred.items():   # MXNet silently overwrites shapes of a batch norm's parameters
         if node.is_variable and node.name in shapes and not _agree(tuple(shape), shapes[node.name]):
-            return f"{node.name} is {shapes[node.name]}; expected {tuple(shape)}"
+            return f"{node.name} has the shape {shapes[node.name]}; expected {tuple(shape)}"
     return None
 
 
@@ -156,7 +156,7 @@ def _complete(graph: Graph, inferred: dict[Entry, tuple[Size, ...]]) -> dict[Ent
     for node, index in _entries(graph):
         if (node, index) not in inferred:
             what = f"output {index} of {node.name!r}" if index else repr(node.name)
-            raise rules.Misfit(f"that of {what} does not follow")
+            raise rules.Misfit(f"the shape of {what} does not follow from it")
     _check_what_mxnet_does_not(graph, inferred)
     return inferred
 
@@ -166,14 +166,14 @@ def _check_what_mxnet_does_not(graph: Graph, inferred: dict[Entry, tuple[Size, .
     for node in graph.nodes():
         shape, first = inferred[node, 0], inferred.get(node.inputs[0], ()) if node.inputs else ()
         if traits_of(node).acts_as == "reshape" and math.prod(shape) != math.prod(first):
-            raise rules.Misfit(f"{node.name!r} makes {shape} of {first}")
+            raise rules.Misfit(f"{node.name!r} makes an array of shape {shape} from one of shape {first}")
         sections = int(node.attrs.get("sections", 0))
         if sections and math.prod(shape) * sections != math.prod(first):
             raise rules.Misfit(f"{node.name!r} splits {first} into {sections} parts of different sizes")
         if node.op == "stack" and any(inferred[entry] != first for entry in node.inputs):
-            raise rules.Misfit(f"{node.name!r} stacks other shapes than {first}")
+            raise rules.Misfit(f"{node.name!r} stacks arrays of other shapes than {first}")
         if node.op == "where" and first not in (shape, shape[:1]):
-            raise rules.Misfit(f"{node.name!r} makes {shape} where a condition of {first} holds")
+            raise rules.Misfit(f"{node.name!r} chooses from arrays of shape {shape} with a condition of shape {first}")
 
 
 def _inferred(graph: Graph, shapes: dict) -> dict[Entry, tuple[int, ...]]:
@@ -317,7 +317,7 @@ class SizedNode(NodeValues):
         limits = np.iinfo(dtype)
         is_held = math.isfinite(number) and limits.min <= int(number) <= limits.max
         if not is_held:
-            raise self.refuse(f"has the scalar {number:g}, which {dtype} does not hold")
+            raise self.refuse(f"has the scalar {number:g}, which does not fit into {dtype}")
         return int(number)
 
     def scales(self) -> list[int]:

@@ -102,7 +102,7 @@ def symbol(net: mx.gluon.Block, prefix: str | os.PathLike, data_shape: DataShape
                       f"Leave out one of {wanted[0]}, training and head")
 
     if outputs and head is not None:
-        raise OpError(where, "outputs and head are both given; expected one of them", "Leave one of them out")
+        raise OpError(where, "outputs and head were both passed; expected one of them", "Leave one of them out")
     model = ExportedModel.from_net(net, data_shape, dtype, head, where, inputs, numpy)
     if outputs:
         model = model.below(where, outputs)

@@ -18,7 +18,7 @@ from .. import ops
 from ..backends import native, numpy_mode
 from ..backends.backend import backend as _backend
 from ..contract import registry
-from ..contract.errors import OpError
+from ..contract.errors import OpError, plural
 from .canonical import canonicalize_graph
 from .graph import Graph
 from .legacy_names import repair_shapes, write_legacy_names
@@ -89,7 +89,7 @@ def _check_inputs(where: str, net: mx.gluon.HybridBlock, shapes: Shapes) -> None
     if len(shapes) < len(needed):
         example = ", ".join(f"{name!r}: (...)" for name in needed)
         raise OpError(where, f"{type(net).__name__} takes the inputs {', '.join(needed)}, and data_shape has "
-                      f"{len(shapes)} shape", f"Pass a dict with the shape of each, such as {{{example}}}")
+                      f"{plural(len(shapes), 'shape')}", f"Pass a dict with the shape of each, such as {{{example}}}")
 
 
 def _finish_initialization(where: str, net: mx.gluon.HybridBlock, shapes: Shapes, dtype: str) -> None:

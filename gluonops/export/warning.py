@@ -11,4 +11,5 @@ class ExportWarning(UserWarning):
 def warn_of_losses(notes: list[str], hint: str = "", stacklevel: int = 3) -> None:
     """Warn of what the pass ``inference`` has removed, if it has; see :class:`gluonops.export.ExportedModel`."""
     if notes:
-        warnings.warn(f"exported for inference, without {', '.join(notes)}{hint}", ExportWarning, stacklevel=stacklevel)
+        warnings.warn(f"the net is exported for inference, without {', '.join(notes)}{hint}", ExportWarning,
+                      stacklevel=stacklevel)

@@ -58,7 +58,8 @@ def convert(source: str | os.PathLike, target: str | os.PathLike, epoch: int | N
     ending = pathlib.Path(target).suffix
     if kind == RECORDS:
         if ending in (SAFETENSORS, PARAMS):
-            raise OpError(WHERE, f"{target} is a file of arrays, and {source} has records", "Name a folder")
+            raise OpError(WHERE, f"{target} is a file of arrays, and {source} has records; expected a folder",
+                          "Pass the name of a new folder")
         _write_folder(target, lambda folder: _write_records(source, folder))
     elif kind == ARRAYS:
         _write_arrays(target, ending, params.read(WHERE, source), None)
@@ -109,7 +110,7 @@ def _write_records(source: str | os.PathLike, folder: str) -> None:
 def _write_folder(target: str, fill: Callable[[str], None]) -> None:
     """Make a folder, completely or not at all."""
     if os.path.lexists(target):
-        raise OpError(WHERE, f"{target} exists; expected the name of a new folder", "Choose another name")
+        raise OpError(WHERE, f"{target} exists; expected the name of a new folder", "Pass another name")
     parent, name = os.path.split(os.path.abspath(target))
     try:
         with tempfile.TemporaryDirectory(dir=parent, prefix=f".{name}.") as beside:
@@ -118,4 +119,4 @@ def _write_folder(target: str, fill: Callable[[str], None]) -> None:
             fill(folder)
             os.rename(folder, target)
     except OSError as error:
-        raise OpError(WHERE, f"cannot write the folder {target}: {error.strerror}", "Choose another name") from error
+        raise OpError(WHERE, f"cannot write the folder {target}: {error.strerror}", "Pass another name") from error

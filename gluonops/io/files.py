@@ -38,7 +38,8 @@ def check_writable(where: str, *paths: str) -> None:
         if not os.path.isdir(folder):
             raise OpError(where, f"the folder {folder} does not exist", "Create it first")
         if os.path.isdir(path):
-            raise OpError(where, f"{path} is a folder; expected the name of a file", "Pass another name, or remove it")
+            raise OpError(where, f"{path} is a folder; expected the name of a file",
+                          "Pass another name, or remove the folder")
 
 
 def check_name(where: str, path: str | os.PathLike) -> None:
@@ -103,7 +104,7 @@ def make_folder(where: str, path: str) -> None:
     try:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:
-        raise OpError(where, f"cannot make the folder {folder}: {error.strerror}", "Pass another path") from error
+        raise OpError(where, f"the folder {folder} cannot be made: {error.strerror}", "Pass another path") from error
 
 
 @contextlib.contextmanager
@@ -193,7 +194,7 @@ def _put_back(where: str, new: dict[str, str], old: dict[str, str]) -> bool:
     except OSError as error:
         backup = old.pop(path)
         raise OpError(where, f"{path} is only half written, and the previous file cannot be put back: {error.strerror}",
-                      f"Rename {backup} to it: it is the previous file") from error
+                      f"Rename {backup}, which is the previous file, to {path}") from error
 
 
 def _name_beside(path: str) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Union
 
 import numpy as np
 
-from ..contract.errors import OpError
+from ..contract.errors import OpError, plural
 from .files import check_downloaded, check_name, opened
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class _Reader:
     def _check(self, size):
         left = self.length - self.offset
         if size > left:
-            raise _Damaged(f"byte {self.offset}: {size} more bytes are announced; the file has {left}")
+            raise _Damaged(f"byte {self.offset}: {size} more bytes are expected here, and the file has only {left}")
 
 
 def entries(where: str, path: str | os.PathLike, remedy: str = "Save the arrays again") -> list[StoredArray]:
@@ -114,7 +114,7 @@ def entries(where: str, path: str | os.PathLike, remedy: str = "Save the arrays 
               for number, entry in enumerate(stored) if entry.storage != DENSE]
     if sparse:
         raise OpError(where, f"{path} has the sparse arrays {', '.join(sparse)}; expected dense ones",
-                      "Save NDArray.tostype('default') of each")
+                      "Convert each with .tostype('default'), and save the arrays again")
     return stored
 
 
@@ -141,7 +141,7 @@ def load_arrays(where: str, path: str | os.PathLike, remedy: str = "Save the arr
     """
     names = [entry.name for entry in entries(where, path, remedy)]
     if None in names:
-        raise OpError(where, f"{path} is not a file of named arrays: they have no names", remedy)
+        raise OpError(where, f"{path} is not a file of named arrays, because its arrays have no names", remedy)
     values = read(where, path, remedy)
     return {name: _in_mxnet(where, path, name, values.pop(name)) for name in names}   # so there is one copy at a time
 
@@ -151,7 +151,7 @@ def _in_mxnet(where: str, path: str | os.PathLike, name: str, values: np.ndarray
 
     if values.dtype.type not in mx.ndarray.ndarray._DTYPE_NP_TO_MX:
         raise OpError(where, f"{path}: {name} has the type {values.dtype}, which MXNet does not compute with",
-                      "Convert it first")
+                      "Convert it to float32 with NumPy first")
     if 0 in (values.ndim, values.size) and not mx.util.is_np_shape():
         raise OpError(where, f"{path}: {name} has the shape {values.shape}, which MXNet takes with NumPy's shapes only",
                       "Read it within mxnet.util.np_shape()")
@@ -214,11 +214,11 @@ def _entries(reader: _Reader) -> list[StoredArray]:
     arrays = [_array(reader, index) for index in range(count)]
     names = _names(reader)
     if names and len(names) != count:
-        raise _Damaged(f"it has {count} arrays and {len(names)} names")
+        raise _Damaged(f"it has {plural(count, 'array')} and {plural(len(names), 'name')}")
     if len(set(names)) < len(names):
         raise _Damaged("two arrays have the same name")
     if reader.offset != reader.length:
-        raise _Damaged(f"byte {reader.offset}: the arrays end here; the file has {reader.length} bytes")
+        raise _Damaged(f"byte {reader.offset}: the arrays end here, and the file has {reader.length} bytes")
     return [array._replace(name=name) for array, name in zip(arrays, names or [None] * count)]
 
 
@@ -248,7 +248,8 @@ def _array(reader: _Reader, index: int) -> StoredArray:
 def _dtype(reader: _Reader, start: int, index: int, device: int) -> np.dtype:
     number = reader.number("i")
     if device not in DEVICES or not 0 <= number < len(TYPES):
-        raise _Damaged(f"byte {start}: array {index} has a device of kind {device} and a type of number {number}")
+        raise _Damaged(f"byte {start}: array {index} has the device type {device} and the dtype number {number}, which "
+                       "MXNet does not have")
     return TYPES[number].newbyteorder("<")
 
 
@@ -257,7 +258,7 @@ def _shape(reader: _Reader, start: int, index: int, least: int, ndim: int | None
     """Read a shape. Its number of dimensions stands in front of it, unless ``ndim`` says it."""
     ndim = reader.number("i") if ndim is None else ndim
     if not least <= ndim <= MAX_NDIM:
-        raise _Damaged(f"byte {start}: an array has {ndim} dimensions; expected {least} to {MAX_NDIM}")
+        raise _Damaged(f"byte {start}: an array has {plural(ndim, 'dimension')}; expected {least} to {MAX_NDIM}")
     shape = reader.numbers(format, ndim)
     if not all(size >= 0 for size in shape):
         raise _Damaged(f"byte {start}: array {index} has the shape {shape}")

@@ -24,6 +24,7 @@ WHOLE, FIRST, MIDDLE, LAST = range(4)
 LENGTH_BITS = 29
 ALIGNMENT = 4   # bytes
 SHOWN = 60      # characters of a wrong line in an error
+CUT_OFF = "The file was cut off: create or copy it again"
 
 
 class Item(NamedTuple):
@@ -47,7 +48,7 @@ def index(where: str, path: str | os.PathLike) -> list[tuple[int, int]]:
                           "tab between", "Create the file again")
         offsets.append((int(words[0]), int(words[1])))
     if not offsets or len(dict(offsets)) < len(offsets):
-        problem = "a record twice" if offsets else "no records"
+        problem = "the same record twice" if offsets else "no records"
         raise OpError(where, f"{path} has {problem}", "Create the file again")
     return offsets
 
@@ -71,11 +72,12 @@ def parts(where: str, path: str | os.PathLike, file: BinaryIO, offset: int,
             reason = "" if key is None else f", where the .idx file puts record {key}"
             raise OpError(where, f"{path} has no record at byte {offset}{reason}", "Create both files again, together")
         if magic != MAGIC or part not in expected:
-            raise OpError(where, f"{name}: at byte {offset} there is no next part of the record",
-                          "It was cut off: create or copy it again")
+            raise OpError(where, f"{name}: there is no next part of the record at byte {offset}",
+                          CUT_OFF)
         if offset + FRAME.size + length > size:
-            raise OpError(where, f"{name}: {length} bytes follow byte {offset}, and the file ends at byte {size}",
-                          "It was cut off: create or copy it again")
+            raise OpError(where,
+                          f"{name}: {length} bytes should follow byte {offset}, and the file ends at byte {size}",
+                          CUT_OFF)
         positions.append((offset + FRAME.size, length))
         expected = () if part in (WHOLE, LAST) else (MIDDLE, LAST)
         offset += FRAME.size + length + -length % ALIGNMENT
@@ -128,8 +130,8 @@ def unpack(where: str, record: bytes) -> Item:
     count, label, number, _ = HEADER.unpack(record[:HEADER.size].ljust(HEADER.size, b"\0"))
     end = HEADER.size + LABEL * count
     if len(record) < end:
-        raise OpError(where, f"a record of {len(record)} bytes has no header, or one of {count} labels that does not "
-                      "fit in it", "Create the file again, with mx.recordio.pack")
+        raise OpError(where, f"a record of {len(record)} bytes has no header, or a header that says {count} labels, "
+                      "which do not fit in the record", "Create the file again, with mx.recordio.pack")
     labels = np.frombuffer(record, "<f4", count, HEADER.size) if count else np.array([label], "float32")
     return Item(labels, number, record[end:])
 

@@ -49,8 +49,9 @@ def find(operator: str, instance: str, given: str | None = None) -> object:
     if existing is None:
         cls = _class(operator)
         if given is None:
-            raise OpError(f"legacy.{cls.__name__}", "a node of a loaded graph needs an instance that is not here: it "
-                          "is a copy, or its constructor was given more than numbers and strings",
+            raise OpError(f"legacy.{cls.__name__}", "a node of a loaded graph needs an instance that does not exist in "
+                          "this process and cannot be made again, because it was a copy, or its constructor took other "
+                          "arguments than numbers and strings",
                           "Build the graph again, and load the parameters only")
         args, kwargs = ast.literal_eval(given)
         existing = cls(*args, **kwargs)

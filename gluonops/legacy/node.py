@@ -105,7 +105,7 @@ class Operator(mx.operator.CustomOp):
             is_old_rtc = str(error) == "'module' object is not callable"   # mx.rtc is a module since MXNet 1.0
             raise OpError(self.where, f"{method} raised {type(error).__name__}: {error}",
                           "Write gluonops.legacy.Rtc where mx.rtc is called" if is_old_rtc else
-                          "The traceback above says where") from error
+                          "Correct the method; the traceback above says where it fails") from error
         for i, (request, result, value) in enumerate(zip(requests, results, blank)):
             if lists[written][i] is not value:
                 raise OpError(self.where, f"{method} put another array into {written}[{i}], which is not used",
@@ -156,14 +156,14 @@ class Properties(mx.operator.CustomOpProp):
         return inputs, results, []
 
     def _bad_shapes(self, answer: object, sizes: str) -> OpError:
-        return OpError(self.where, f"infer_shape returned {answer!r}; expected two lists{sizes}: the inputs' shapes "
-                       "and the outputs'", "Return them in the order of list_arguments and list_outputs")
+        return OpError(self.where, f"infer_shape returned {answer!r}; expected two lists{sizes}, of the inputs' shapes "
+                       "and of the outputs'", "Return them in the order of list_arguments and list_outputs")
 
     def _sizes(self, shape: list, lowest: int) -> list[int]:
         for size in shape:
             if not isinstance(size, numbers.Integral):
                 raise OpError(self.where, f"infer_shape returned the shape {tuple(shape)}; expected whole numbers",
-                              "Divide with //: in Python 3, / makes a float")
+                              "Divide with //, because / makes a float in Python 3")
         if any(not lowest <= size <= MAX_SIZE for size in shape) or (lowest >= 0 and not len(shape)):
             raise OpError(self.where, f"infer_shape returned the shape {tuple(shape)}; expected sizes from {lowest} to "
                           f"{MAX_SIZE}", "Return a size for every dimension where the inputs have theirs")

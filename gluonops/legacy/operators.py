@@ -6,7 +6,7 @@ import numpy as np
 
 from ..backends import emitter
 from ..backends.emitter import Array
-from ..contract.errors import OpError
+from ..contract.errors import OpError, plural
 from . import instances, node
 from .notice import once
 
@@ -72,14 +72,15 @@ class PythonOp:
     def _inputs(self, args: tuple, kwargs: dict) -> dict[str, Array | None]:
         names = node.names(self, "list_arguments")
         if len(args) > len(names):
-            raise self._error(f"got {len(args)} inputs; expected {', '.join(names) or 'none'}", "Leave the others out")
+            raise self._error(f"got {plural(len(args), 'input')}; expected {', '.join(names) or 'none'}",
+                              "Leave the others out")
         inputs = dict(zip(names, args))
         for name, value in kwargs.items():
             if name not in names:
                 raise self._error(f"there is no input {name!r}; expected {', '.join(names) or 'none'}",
                                   "Choose one of them, or name it in list_arguments")
             if name in inputs:
-                raise self._error(f"the input {name!r} is given twice", "Give it by position or by name")
+                raise self._error(f"the input {name!r} was passed twice", "Pass it either by position or by name")
             inputs[name] = value
         return {name: inputs.get(name) for name in names}
 

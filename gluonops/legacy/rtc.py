@@ -6,7 +6,7 @@ import re
 
 import mxnet as mx
 
-from ..contract.errors import OpError
+from ..contract.errors import OpError, plural
 from ..cuda import cuda_source, rtc
 from .notice import once
 
@@ -49,10 +49,11 @@ class Rtc:
         arrays = self.inputs + self.outputs
         for text in [name, *arrays]:
             if not re.fullmatch(r"[A-Za-z_]\w*", str(text)) or arrays.count(text) > 1:
-                raise OpError(self.where, f"{text!r} is not a name in C, or two arrays have it; the kernel is "
-                              f"{name!r}, its arrays {', '.join(map(repr, arrays))}", "Rename it")
+                raise OpError(self.where, f"{text!r} is not a name in C, or two arrays have it. The kernel is called "
+                              f"{name!r} and its arrays {', '.join(map(repr, arrays))}; expected different names of "
+                              "letters, digits and underscores", f"Rename {text!r}")
         if not outputs:
-            raise OpError(self.where, f"the kernel {name} has no output", "Pass at least one")
+            raise OpError(self.where, f"the kernel {name} has no output", "Pass at least one output array")
         self._compiled([array for _, array in inputs], [array for _, array in outputs])
 
     def push(self, ins: list[mx.nd.NDArray], outs: list[mx.nd.NDArray], grid_dims: tuple[int, int, int],
@@ -73,15 +74,17 @@ class Rtc:
         """
         ins, outs, grid_dims, block_dims = list(ins), list(outs), tuple(grid_dims), tuple(block_dims)
         if (len(ins), len(outs)) != (len(self.inputs), len(self.outputs)):
-            raise OpError(self.where, f"{self.name} got {len(ins)} inputs and {len(outs)} outputs; expected "
-                          f"{len(self.inputs)} and {len(self.outputs)}", "Push them as the constructor names them")
+            raise OpError(self.where, f"{self.name} got {plural(len(ins), 'input')} and {plural(len(outs), 'output')}; "
+                          f"expected {len(self.inputs)} and {len(self.outputs)}",
+                          "Push the arrays that the constructor names, in the same order")
         for what, sizes in (("grid_dims", grid_dims), ("block_dims", block_dims)):
             if len(sizes) != 3 or not all(isinstance(size, int) and size > 0 for size in sizes):
                 raise OpError(self.where, f"{what} is {sizes}; expected three whole numbers of at least 1",
                               "Pass for instance (1, 1, 1); divide with //")
         threads = block_dims[0] * block_dims[1] * block_dims[2]
         if threads > MAX_THREADS:
-            raise OpError(self.where, f"block_dims is {block_dims}: {threads} threads; expected at most {MAX_THREADS}",
+            raise OpError(self.where,
+                          f"block_dims is {block_dims}, which is {threads} threads; expected at most {MAX_THREADS}",
                           "Launch more blocks, and let the body count with blockIdx.x * blockDim.x + threadIdx.x")
         kernel = self._compiled(ins, outs)
         with rtc.lock:
@@ -94,11 +97,12 @@ class Rtc:
             if not isinstance(array, mx.nd.NDArray) or not rtc.usable(array.context):
                 place = f"on {array.context}" if isinstance(array, mx.nd.NDArray) else f"a {type(array).__name__}"
                 raise OpError(self.where, f"{name} is {place}; a CUDA kernel runs on NVIDIA GPUs only",
-                              "Make it on one, with ctx=mx.gpu(), or use gluonops.ops, whose operators run anywhere")
+                              "Make the array on a GPU, with ctx=mx.gpu(), or use gluonops.ops, whose operators run "
+                              "anywhere")
             c_type = rtc.C_TYPES.get(array.dtype.__name__)
             if c_type is None:
                 raise OpError(self.where, f"{name} is {array.dtype.__name__}; expected {', '.join(rtc.C_TYPES)}",
-                              "Convert it with astype")
+                              f"Convert it with {name}.astype")
             qualifier = "const " if len(arguments) < len(ins) else ""
             arguments.append((f"{qualifier}{c_type} *{name}", name, array.shape))
         return _kernel(self.name, tuple(arguments), self.body, outs[0].context.device_id)

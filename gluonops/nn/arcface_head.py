@@ -85,8 +85,9 @@ class ArcFaceHead(Printed, EitherModeBlock):
             raise OpError(WHERE, f"sample_rate is {sample_rate}, which samples {self._sampled} of {classes} classes; "
                           "expected at least 2", "Choose a higher sample_rate: with one class, every loss is 0")
         if sparse_grad and not self._samples:
-            raise OpError(WHERE, f"sparse_grad is True and sample_rate is {sample_rate}; without sampling the gradient "
-                          "has every row", "Leave sparse_grad out, or choose a lower sample_rate")
+            raise OpError(WHERE, f"sparse_grad is True and sample_rate is {sample_rate}; expected a sample_rate below "
+                          "1, because without sampling the gradient has every row",
+                          "Leave sparse_grad out, or choose a lower sample_rate")
         with self.name_scope():
             self.weight = self.params.get("weight", shape=(classes, features),
                                           init=weight_initializer or mx.init.Normal(0.01),
@@ -124,8 +125,9 @@ class ArcFaceHead(Printed, EitherModeBlock):
             raise OpError(WHERE, f"data has shape {data.shape} and label {label.shape}; expected (batch, "
                           f"{self._features}) and (batch,)", "Pass a batch of embeddings and their classes")
         if self._samples and label.size > self._sampled:
-            raise OpError(WHERE, f"{label.size} labels and sample_rate {self._sample_rate}, which samples "
-                          f"{self._sampled} of {self._classes} classes; expected as many labels at most",
+            raise OpError(WHERE, f"the batch has {label.size} labels, and sample_rate {self._sample_rate} samples "
+                          f"{self._sampled} of {self._classes} classes; expected at most as many labels as sampled "
+                          "classes",
                           "Choose a higher sample_rate, or smaller batches")
         if self._sparse_grad and self.weight.grad_req == "add":
             raise OpError(WHERE, "sparse_grad is True and the weight's grad_req is 'add', which MXNet cannot add up; "

@@ -52,7 +52,7 @@ def replace(net: Block, kind: type | tuple[type, ...], make: Callable[[Block], B
     """
     if isinstance(net, kind):
         raise OpError(WHERE, f"net is a {type(net).__name__} itself; expected a block that contains such layers",
-                      "Call the new layer instead of it")
+                      "Put it into a HybridSequential, or call the new layer in its place")
     layers = list(_layers(net, kind, ""))
     if not layers:
         blocks = []
@@ -93,7 +93,7 @@ def _check(parent: Block, new: object, path: str) -> None:
     needed = HybridBlock if isinstance(parent, HybridBlock) else Block
     if not isinstance(new, needed):
         raise OpError(WHERE, f"make returned a {type(new).__name__} for {path}; expected a {needed.__name__}",
-                      "Return the new layer")
+                      "Return the new layer from make")
 
 
 def _put(parent: Block, key: str, old: Block, new: Block) -> None:

@@ -39,7 +39,8 @@ class SPP(Printed, EitherModeBlock):
         self._options = {"sizes": sizes}
         for size in sizes:
             if size < 1 or size % 2 == 0:
-                raise OpError("SPP", f"sizes is {sizes}; expected odd numbers of at least 1", "Pass other sizes")
+                raise OpError("SPP", f"sizes is {sizes}; expected odd numbers of at least 1",
+                              "Pass odd sizes, such as (5, 9, 13)")
 
     def hybrid_forward(self, F, data):
         pooled = [F.Pooling(data, kernel=(size, size), pad=(size // 2, size // 2), pool_type="max")

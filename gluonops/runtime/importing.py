@@ -24,8 +24,8 @@ def import_mxnet() -> types.ModuleType | None:
     if not _is_installed():
         return None
     if "mxnet" not in sys.modules and "mxnet.base" in sys.modules:   # its parts stay, and are missing in a new mxnet
-        raise ImportError("gluonops: import mxnet has failed in this process before. Start Python again, and import "
-                          "gluonops first.")
+        raise ImportError("gluonops: an earlier import of mxnet has failed in this process. Start Python again, and "
+                          "import gluonops first.")
     from . import numpy_view  # not above: it needs a NumPy that is supported
     numpy_view.install()
     cuda_libraries.preload()

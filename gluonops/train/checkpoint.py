@@ -17,7 +17,7 @@ import mxnet as mx
 import numpy as np
 from mxnet import gluon
 
-from ..contract.errors import OpError
+from ..contract.errors import OpError, plural
 from ..io.params import load_arrays
 from .interrupting import CHECKPOINTS
 from .parameters import ParameterAverage
@@ -229,7 +229,7 @@ def restore_net(tensors: Mapping[str, mx.nd.NDArray], net: gluon.Block, path: st
         value = tensors.get(name)
         if value is None or value.shape != parameter.shape:
             has = "lacks" if value is None else f"has the shape {value.shape} for"
-            raise OpError(WHERE, f"{path} {has} {name}; expected {parameter.shape}",
+            raise OpError(WHERE, f"{path} {has} {name}; expected the shape {parameter.shape}",
                           "Make the net with the model and the options that the file was made with")
         parameter.set_data(value)
 
@@ -276,8 +276,9 @@ def _check_tensors(tensors, prefix, expected):
                      for part in (_under(prefix, tensors), expected))
     different = sorted(name for name in {*saved, *shapes} if saved.get(name) != shapes.get(name))
     if different:
-        raise OpError(WHERE, f"the checkpoint and the net differ in {len(different)} parameters, first "
-                      f"{different[0]}: it is {saved.get(different[0])} and {shapes.get(different[0])}",
+        raise OpError(WHERE, f"the checkpoint and the net differ in {plural(len(different), 'parameter')}, the first "
+                      f"of which is {different[0]}: its shape is {saved.get(different[0])} in the checkpoint, and "
+                      f"{shapes.get(different[0])} in the net",
                       "Continue with the options that the run was started with")
 
 
@@ -301,10 +302,10 @@ def _fill(state, name, tensors):
         saved = tensors.get(f"state:{name}:{i}")
         if saved is None or saved.shape != part.shape:
             has = "lacks" if saved is None else f"has the shape {saved.shape} for"
-            raise OpError(WHERE, f"the checkpoint {has} state:{name}:{i}, a state of the optimizer; expected "
-                          f"{part.shape}", "Continue with the options that the run was started with, or from another "
-                          "checkpoint")
+            raise OpError(WHERE, f"the checkpoint {has} state:{name}:{i}, a state of the optimizer; expected the shape "
+                          f"{part.shape}",
+                          "Continue with the options that the run was started with, or from another checkpoint")
         saved.copyto(part)
     if f"state:{name}:{len(parts)}" in tensors:
-        raise OpError(WHERE, f"the checkpoint is of another optimizer: it has further states of {name}",
+        raise OpError(WHERE, f"the checkpoint was written with another optimizer, which has more states of {name}",
                       "Continue with the optimizer that the run was started with")

@@ -306,11 +306,12 @@ def cut_symbol(symbol: mx.sym.Symbol, layer: str | None = None) -> mx.sym.Symbol
     if layer is None:
         dense = [node for node in json.loads(symbol.tojson())["nodes"] if node["op"] == "FullyConnected"]
         if not dense:
-            raise OpError(where, "the net has no fully connected layer to replace", "Choose where to cut it")
+            raise OpError(where, "the net has no fully connected layer to replace", "Name the output to cut the net at")
         return internals[f"{dense[-1]['name']}_output"].get_children()[0]
     inner = [name for name in internals.list_outputs() if name not in symbol.list_inputs()]
     if layer not in inner:
-        raise OpError(where, f"the net has no output {layer}; expected one of {', '.join(inner)}", "Choose one")
+        raise OpError(where, f"the net has no output {layer}; expected one of {', '.join(inner)}",
+                      "Pass one of these names")
     return internals[layer]
 
 

@@ -188,7 +188,7 @@ class ClassSubset(Derived):
             image, label = self.dataset[source]
             if label == self.dataset.labels[source]:   # else one of another class took the place of a damaged one
                 return image, self.labels[each]
-        raise OpError("train.ClassSubset", "no image of these classes can be decoded", "Replace them")
+        raise OpError("train.ClassSubset", "no image of these classes can be decoded", "Replace the image files")
 
     def _source_index(self, index):
         return int(self.indices[index])

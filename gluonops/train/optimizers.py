@@ -259,9 +259,9 @@ def for_servers(own: Schedule) -> mx.lr_scheduler.LRScheduler:
     if is_known and own.name == "steps" and len(set(options["scales"])) == 1 and min(options["steps"]) > 1:
         steps = [step - 1 for step in options["steps"]]
         return mx.lr_scheduler.MultiFactorScheduler(steps, options["scales"][0], **common)
-    raise OpError(WHERE, f"{own.name} with a warm-up of the power {own.warmup_power:g} is not known to the "
-                  "servers of dist_async; expected constant, cosine, or steps of one scale, and a warm-up in a line",
-                  "Choose one of these, or dist_sync")
+    raise OpError(WHERE, f"the servers of dist_async do not have the schedule {own.name} with a warm-up of the power "
+                  f"{own.warmup_power:g}; expected constant, cosine, or steps with one scale, and a linear warm-up",
+                  "Choose one of these, or the kvstore dist_sync")
 
 
 def _check(name: str, value: object, is_right: bool, expected: str) -> None:

@@ -245,13 +245,13 @@ class Options:
             name = name.replace("-", "_")
             if name not in options:
                 raise OpError(WHERE, f"{path} has the option {name}; expected one of {', '.join(sorted(options))}",
-                              "Remove it, or name the config of another script")
+                              "Remove this option, or name a config that was written for this script")
             if name in NOT_IN_CONFIG:
                 continue
             values = value if isinstance(value, list) else [value]
             if any(isinstance(each, (list, dict)) for each in values):
                 raise OpError(WHERE, f"{path} has lists or mappings inside the option {name}; expected a value or a "
-                              "list of values", "Write it as on the command line")
+                              "list of values", "Write the values as on the command line")
             if isinstance(value, list):
                 words += [options[name], *map(str, value)]
             elif value is True:
@@ -320,14 +320,14 @@ def _read_config(path):
     size, most = os.path.getsize(path), MOST_BYTES if is_yaml else MOST_JSON
     if size > most:
         raise OpError(WHERE, f"the config {path} has {size} bytes; expected at most {most}",
-                      "Shorten it, or write it in JSON" if is_yaml else "Shorten it")
+                      "Shorten the file, or write it in JSON" if is_yaml else "Shorten the file")
     try:
         text = pathlib.Path(path).read_text(encoding="utf-8")
         content = parse(text, WHERE) if is_yaml else json.loads(text)
     except OpError:
         raise
     except Exception as error:   # yaml's errors have a base class of their own
-        raise OpError(WHERE, f"the config {path} cannot be read: {error}", "Correct it") from error
+        raise OpError(WHERE, f"the config {path} cannot be read: {error}", "Correct the file") from error
     if isinstance(content, dict) and isinstance(content.get("options"), dict):
         content = content["options"]
     if not isinstance(content, dict) or not all(isinstance(name, str) for name in content):

@@ -11,7 +11,7 @@ import numpy as np
 from mxnet import gluon
 
 from .. import data
-from ..contract.errors import OpError
+from ..contract.errors import OpError, plural
 from ..data.anchors import box_sizes
 from ..data.base import about_image, class_names
 from ..data.by_name import read
@@ -82,8 +82,8 @@ def classification_parts(name: str, root: str | os.PathLike | None = None, class
     training, held_out = ClassSubset(train, names), ClassSubset(val, names)
     for part, minimum, kind in ((training, 2, "to train on"), (held_out, 1, "held out")):
         if len(part) < minimum:   # one of two training images is for validation
-            raise OpError(where, f"there are {len(part)} images {kind} of {', '.join(names)}; expected at least "
-                          f"{minimum}", "Put more there, or choose other --classes")
+            raise OpError(where, f"of the classes {', '.join(names)}, the data set has {plural(len(part), 'image')} "
+                          f"{kind}; expected at least {minimum}", "Add images, or choose other --classes")
     for_choice = np.zeros(len(training), bool)
     for_choice[np.random.RandomState(seed).permutation(len(training))[::10]] = True
     parts = Classification(ClassSubset(train, names, ~for_choice), ClassSubset(train, names, for_choice), held_out,
@@ -123,7 +123,7 @@ def detection_parts(name: str, root: str | os.PathLike | None = None, classes: S
     if name == "digits":
         if classes:
             raise OpError(where, f"--classes is {' '.join(classes)}; scenes of digits always have all ten",
-                          "Leave it out, or name another --dataset")
+                          "Leave --classes out, or name another --dataset")
         training, validation = (
             data.detection(name, root, split, count=number, seed=seed, size=size, hard=hard)
             for split, number in zip(("train", "val"), count or (None, None)))

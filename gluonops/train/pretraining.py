@@ -16,7 +16,7 @@ import numpy as np
 from mxnet import autograd, gluon
 
 from ..backends.layer import EitherModeBlock
-from ..contract.errors import OpError
+from ..contract.errors import OpError, plural
 from ..darknet import load_weights
 from ..data import DetectionDataset, SampleKey
 from ..data.base import around, class_names
@@ -119,7 +119,8 @@ def load_pretrained_classifier(net: gluon.Block, path: str | Path,
         return []
     wanted, shape = net._collect_params_with_prefix(), tensors["output.weight"].shape
     if len(stored) != shape[0]:
-        raise OpError(where, f"{names} has {len(stored)} names; expected {shape[0]}, one for each output of {path}",
+        raise OpError(where,
+                      f"{names} has {plural(len(stored), 'name')}; expected {shape[0]}, one for each output of {path}",
                       "Name the file with the classes that it was trained on")
     if shape[1:] != wanted["output.weight"].shape[1:]:
         return []
@@ -209,7 +210,7 @@ def _refuse(names, source, why, where):
     """Raise an OpError if there are names for a source that takes none."""
     if names:
         raise OpError(where, f"--pretrained-names is {names} and --pretrained is {source}; expected a file of "
-                      "parameters without names", f"Leave it out: {why}")
+                      "parameters without names", f"Leave --pretrained-names out: {why}")
 
 
 class Cutouts(gluon.data.Dataset):
@@ -302,7 +303,8 @@ def pretrain_backbone(backbone: gluon.HybridBlock, classes: Sequence[str], datas
     """
     cutouts = Cutouts(dataset, seed)
     if not len(cutouts):
-        raise OpError("train.pretrain_backbone", "there is no object to pretrain on", "Pass --pretrain-epochs 0")
+        raise OpError("train.pretrain_backbone", "there is no object to pretrain on",
+                      "Pass --pretrain-epochs 0 to leave the pretraining out")
     device = next(iter(backbone.collect_params().values())).list_ctx()[0]
     classifier = _Classifier(backbone, len(classes))
     classifier.output.initialize(mx.init.Xavier(), ctx=device)

@@ -312,13 +312,13 @@ def darknet_epochs(options: TrainingOptions, images: int, seen: int = 0,
     """
     where = "train.darknet_epochs"
     if not options.max_batches:
-        raise OpError(where, "the cfg has no max_batches; expected the number of updates",
-                      "Add it, or pass --batches or --epochs")
+        raise OpError(where, "the cfg has no max_batches; expected the number of updates to train for",
+                      "Add max_batches, or pass --batches or --epochs")
     batch = _images_per_update(options, workers)
     left = options.max_batches - seen // batch
     if left <= 0:
-        raise OpError(where, f"the weights have seen {seen} images, {seen // batch} batches; expected less "
-                      f"than max_batches, {options.max_batches}",
+        raise OpError(where, f"the weights have seen {seen} images, {seen // batch} batches; expected fewer than "
+                      f"max_batches, which is {options.max_batches}",
                       "Pass --clear to start from the beginning, or more --batches")
     repeats = max(1, round(min(EPOCH_UPDATES, left) * batch / images))
     updates = updates_per_epoch(repeats * images, options.mini_batch, workers, options.subdivisions)

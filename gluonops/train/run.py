@@ -149,7 +149,8 @@ class Run:
         self._events = EventWriter(self.out) if tensorboard and self.workers.rank == 0 else None
         self._waiting = 0   # images whose gradients are not used yet
         if clip and self.workers.update_on_servers:
-            raise OpError(WHERE, "clip needs the sum of all gradients, which dist_async never has",
+            raise OpError(WHERE, "clip is set with dist_async; expected another kvstore, because clip needs the sum of "
+                          "all gradients, which dist_async never has",
                           "Leave clip out, or choose dist_sync")
         if accumulate > 1:
             parameters.accumulate_gradients(trainer._params)

@@ -100,10 +100,11 @@ def lock_folder(path: str | os.PathLike, where: str = "train.lock_folder") -> No
             os.pwrite(lock, f"process {os.getpid()} of {socket.gethostname()}\n".encode(), 0)
     except OSError as error:
         raise OpError(where, f"{name}, which keeps two runs apart, cannot be written: {error.strerror}",
-                      "Remove it or make room on the disk, or choose another --out") from error
+                      "Remove that file, make room on the disk, or choose another --out") from error
     if owner is not None:
         os.close(lock)
-        raise OpError(where, f"{owner} writes its run to {path}", "Wait for it, or choose another --out")
+        raise OpError(where, f"{owner} is writing its run to {path}",
+                      "Wait until it has ended, or choose another --out")
     _locks[name] = lock
 
 

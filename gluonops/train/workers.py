@@ -12,7 +12,7 @@ import numpy as np
 from mxnet import gluon
 
 from ..contract.attributes import Attr, Choice
-from ..contract.errors import OpError
+from ..contract.errors import OpError, plural
 
 __all__ = ["KVSTORES", "Workers", "devices", "join_workers", "plan", "set_seeds", "updates_per_epoch"]
 
@@ -42,10 +42,10 @@ def devices(names: str = "cpu:0") -> list[mx.Context]:
         kind = match[1] or "gpu"
         contexts.append(mx.Context(kind, int(match[2] or match[3] or 0)))
         if kind == "gpu" and contexts[-1].device_id >= mx.context.num_gpus():
-            raise OpError(where, f"there is no {contexts[-1]}: MXNet sees {mx.context.num_gpus()} GPUs",
+            raise OpError(where, f"there is no {contexts[-1]}: MXNet sees {plural(mx.context.num_gpus(), 'GPU')}",
                           "Run `gluonops doctor`, or choose the device cpu")
     if len(set(contexts)) < len(contexts):
-        raise OpError(where, f"{names} names a device twice", "Name each once")
+        raise OpError(where, f"{names} names a device twice", "Name each device once")
     return contexts
 
 
@@ -153,8 +153,8 @@ def plan(images: int, batch_size: int, seed: int, epoch: int, workers: Workers |
     size = batch_size * workers.count
     at_least = workers.count * workers.devices
     if min(size, images) < at_least:
-        raise OpError("train.plan", f"there are {min(size, images)} images in a batch for {at_least} devices",
-                      "Use larger batches, or fewer devices")
+        raise OpError("train.plan", f"a batch has {plural(min(size, images), 'image')} for {at_least} devices; "
+                      "expected at least one image for each device", "Use larger batches, or fewer devices")
     cuts = list(range(size, images, size))
     if cuts and images - cuts[-1] < at_least:
         cuts.pop()

@@ -147,10 +147,10 @@ def test_nothing_found(network, photograph, tmp_path, capsys):
     ({"image": "missing.webp"}, "the image missing.webp cannot be read: No such file"),
     ({"output": "found.weights"}, "gluonops.detect: cannot write found.weights: .weights is not an image format"),
     ({"output": "found"}, "cannot write found: no extension is not an image format"),
-    ({"names": "names"}, "gluonops.export.load: there are 1 names; the net has 2 classes"),
+    ({"names": "names"}, "gluonops.export.load: classes has 1 name; expected 2, one for each class of the net"),
     ({"names": "missing"}, "gluonops.export.load: the class names in missing cannot be read"),
     ({"threshold": "1.5"}, "gluonops.darknet.Detector: threshold is 1.5; expected a finite number"),
-    ({"cfg": str(FOLDER / "mini-classifier.cfg")}, "bytes left over: the last layer, mini_classifier_layer07")])
+    ({"cfg": str(FOLDER / "mini-classifier.cfg")}, "bytes too many: the last layer, mini_classifier_layer07")])
 def test_errors_are_one_line(change, text, network, photograph, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pathlib.Path("short.weights").write_bytes(pathlib.Path(network[1]).read_bytes()[:99])
@@ -172,9 +172,9 @@ def test_as_a_command(network, tmp_path):
 
 def test_convert_fails_in_one_line(network, tmp_path, capsys):
     assert cli.main(["convert", *network, "/dev/null/net"]) == 1
-    assert capsys.readouterr().err.startswith("gluonops.convert: cannot make the folder /dev/null: ")
+    assert capsys.readouterr().err.startswith("gluonops.convert: the folder /dev/null cannot be made: ")
     assert cli.main(["convert", str(FOLDER / "mini-classifier.cfg"), network[1], str(tmp_path / "net")]) == 1
-    assert "bytes left over" in capsys.readouterr().err
+    assert "bytes too many" in capsys.readouterr().err
     with pytest.raises(SystemExit) as caught:
         cli.main(["convert", *network])
     assert caught.value.code == 2 and "the following arguments are required: prefix" in capsys.readouterr().err

@@ -82,7 +82,7 @@ def test_own_classes(tmp_path, gluonops):
     said = gluonops(*again, fails=1)[1]
     assert "classes is ['dark']; the run in out/finetune_classifier/last.checkpoint was started with None" in said
     said = gluonops("train", "nowhere", fails=1)[1]
-    assert said == "gluonops.data.recognize: there is no folder nowhere. Pass the folder of a data set.\n"
+    assert said == "gluonops.data.recognize: there is no file or folder nowhere. Pass the folder of a data set.\n"
     with pytest.raises(gops.OpError):
         gluonops("train", "nowhere", "--debug")
 

@@ -276,7 +276,8 @@ class TestFallback:
                 np.testing.assert_array_equal(run_abs(), [1, 2])
                 np.testing.assert_array_equal(run_abs(request="add"), [2, 3])
         text, = caught
-        assert re.match(r"(?s)gluonops\.abs: no CUDA kernel for float32 on cpu\(0\), computing with mx\.nd instead: "
+        assert re.match(r"(?s)gluonops\.abs: there is no CUDA kernel for float32 on cpu\(0\), so it computes with "
+                        r"mx\.nd instead: "
                         r".*planted.*>    3  ", text) and not launches
 
     def test_each_dtype_and_device_on_its_own(self, launches, monkeypatch):
@@ -286,8 +287,8 @@ class TestFallback:
                 for device in (0, 1):
                     for dtype in ("float32", "float64"):
                         run_abs(context=mx.cpu(device), dtype=dtype)
-        assert [text.split(", computing")[0] for text in caught] == [
-            f"gluonops.abs: no CUDA kernel for {dtype} on cpu(1)" for dtype in ("float32", "float64")]
+        assert [text.split(", so it")[0] for text in caught] == [
+            f"gluonops.abs: there is no CUDA kernel for {dtype} on cpu(1)" for dtype in ("float32", "float64")]
         assert len(launches) == 4, "the other device has its kernels"
 
     def test_code_that_does_not_load(self, launches, monkeypatch):
@@ -347,8 +348,8 @@ class TestFallback:
         monkeypatch.setattr(rtc, "mxnet_computes", lambda context: False)
         monkeypatch.setattr(driver, "capability", lambda device: capability)
         monkeypatch.setattr(Recorder, "unloadable", (0,))
-        said = (rf"(?s)gluonops\.abs: no CUDA kernel for float32 on cpu\(0\) \(compute capability {capability}\), and "
-                r"MXNet 1\.9\.1 has no code.*NO_BINARY.*mx\.cpu\(\)")
+        said = (rf"(?s)gluonops\.abs: there is no CUDA kernel for float32 on cpu\(0\) "
+                rf"\(compute capability {capability}\), and MXNet 1\.9\.1 has no code.*NO_BINARY.*mx\.cpu\(\)")
         for _ in range(2):
             with pytest.raises(gops.OpError, match=said):
                 run_abs()

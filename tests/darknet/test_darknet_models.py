@@ -47,7 +47,7 @@ def test_a_file_of_another_network_is_refused(weights):
     path = weights("darknet19", 8)
     with pytest.raises(gops.OpError, match="is too short: tinyyolov20_backbone_convolution2 takes bytes"):
         gops.models.tiny_yolov2(prefix="tinyyolov20_").load_darknet(weights("mini-yolov2", 21))
-    with pytest.raises(gops.OpError, match="bytes left over: the last layer, tinyyolov20_output, ends at byte"):
+    with pytest.raises(gops.OpError, match="bytes too many: the last layer, tinyyolov20_output, ends at byte"):
         gops.models.tiny_yolov2(prefix="tinyyolov20_").load_darknet(path)
 
 

@@ -161,7 +161,7 @@ def test_refuses_sizes(shape, net):
 
 
 def test_a_classifier_has_no_detector(tmp_path):
-    with pytest.raises(gops.OpError, match=r"the cfg ends in no \[region\], \[yolo\], \[Gaussian_yolo\]"):
+    with pytest.raises(gops.OpError, match=r"the cfg does not end in \[region\], \[yolo\], \[Gaussian_yolo\]"):
         gops.darknet.load(cfg("mini-classifier")).detector()
 
 

@@ -150,21 +150,26 @@ def test_errors(tmp_path):
     region = "[region]\nclasses=3\nnum=2\nanchors=1,2,3,4\n"
     for text, message in (
             (conv, r"output of a \[convolutional\], which has no loss here"),
-            (conv + region + "[cost]\n", r"line 14: \[cost\]: the loss of a \[cost\] behind the loss of a region"),
+            (conv + region + "[cost]\n", r"line 14: \[cost\]: gluonops does not compute the loss of a \[cost\] that "
+             r"follows a "
+             r"\[region\]"),
             (conv + "[cost]\ntype=masked\n", "type is 'masked'; expected one of sse"),
             (conv + "[softmax]\nnoloss=1\n", "the weight of the loss is 0; expected a number above 0"),
             (conv + "[softmax]\ngroups=2\n", "groups=2 is not supported"),
             (conv + "[softmax]\n[cost]\ntype=smooth\n", "type is 'smooth'; expected one of sse"),
             (conv + region + "map=9k.map\n", "line 14: .*the map 9k.map is neither in the current folder"),
             (conv + "[detection]\nside=4\nclasses=11\ncoords=4\n",
-             r"line 10: \[detection\]: the loss of YOLOv1 is not computed; expected \[region\].*Train it with Darknet"),
-            (ten + f"[softmax]\ntree={TREE}\n", "line 12: .*the loss of a tree of classes is not computed; expected"),
-            (ten + f"[softmax]\ntree={TREE}\n[cost]\n", "line 12: .*the loss of a tree of classes is not computed"),
+             r"line 10: \[detection\]: gluonops does not compute the loss of YOLOv1; expected \[region\].*Train it "
+             r"with Darknet"),
+            (ten + f"[softmax]\ntree={TREE}\n",
+             "line 12: .*gluonops does not compute the loss of a tree of classes; expected"),
+            (ten + f"[softmax]\ntree={TREE}\n[cost]\n",
+             "line 12: .*gluonops does not compute the loss of a tree of classes"),
             (conv.replace("16\nactivation", "30\nactivation") + region.replace("=3", "=10", 1) + f"tree={TREE}\n",
-             "line 14: .*the loss of a tree of classes is not computed"),
+             "line 14: .*gluonops does not compute the loss of a tree of classes"),
             (conv + region + "thresh=x\n", "thresh is 'x'; expected"),
             (TWO_HEADS.format(first="iou_loss=ciou\ncounters_per_class=1,2,3", second=""), "counters_per_class=1,2,3"),
-            (TWO_HEADS.format(first="delta_normalizer=2", second=""), "the heads have the kinds"),
+            (TWO_HEADS.format(first="delta_normalizer=2", second=""), "the detecting layers have the kinds"),
     ):
         net = load(tmp_path, text)
         with pytest.raises(gops.OpError, match=message):

@@ -21,7 +21,7 @@ def test_read_tree(tree):
 @pytest.mark.parametrize("text, message", [
     ("a -1\nb 1\n", "line 2: the parent is '1'; expected -1 or the number of an earlier class, up to 0"),
     ("a x\n", "line 1: the parent is 'x'"), ("a -2\n", "line 1: the parent is '-2'"),
-    ("a -1\n\n", "line 2 is empty"), ("", "has no class")])
+    ("a -1\n\n", "line 2 is empty"), ("", "is empty; expected a line")])
 def test_malformed_trees(text, message, tmp_path):
     (tmp_path / "a.tree").write_text(text)
     with pytest.raises(gops.OpError, match=f"gluonops.darknet.read_tree: a.tree.* ?{message}"):
@@ -36,7 +36,7 @@ def test_a_missing_tree(tmp_path):
 @pytest.mark.parametrize("word", ["10", "-1", "x", "²", "9" * 5000])
 def test_a_map_of_what_is_not_a_class(word, tmp_path):
     (tmp_path / "my.map").write_text(f"3\n{word}\n", encoding="utf-8")
-    with pytest.raises(gops.OpError, match="my.map, line 2 is '.+; expected a class, 0 to 9") as caught:
+    with pytest.raises(gops.OpError, match="my.map, line 2 is '.+; expected a class from 0 to 9") as caught:
         read_map(tmp_path / "my.map", 10)
     assert len(str(caught.value)) < 400
 

@@ -110,13 +110,13 @@ class TestAdapt:
         assert read_training(path).sizes == []
         with pytest.raises(gops.OpError, match=r"no \[region\], \[yolo\], \[Gaussian_yolo\] or \[softmax\]"):
             adapt_cfg(path, path, classes=2)
-        with pytest.raises(gops.OpError, match=r"\[detection\]: the loss of YOLOv1 is not computed"):
+        with pytest.raises(gops.OpError, match=r"\[detection\]: gluonops does not compute the loss of YOLOv1"):
             check_trainable(path)
 
     def test_errors(self, write, tmp_path):
         path = write(NET + DETECTOR)
         for options, message in (
-                ({"anchors": [(1, 2)]}, r"line 23: \[yolo\]: num is 3, and there are 1 anchors"),
+                ({"anchors": [(1, 2)]}, r"line 23: \[yolo\]: num is 3, and anchors has 1 pair"),
                 ({"width": 0}, "width is 0; expected"),
                 ({"classes": 0}, "classes is 0; expected")):
             with pytest.raises(gops.OpError, match=message):

@@ -106,8 +106,8 @@ def test_the_first_layers_of_another_file(file, tmp_path):
                        f"file has {END - 1}"),
     (lambda b: b[:5000], f"w is too short: mini_yolov2_layer02_convolutional takes bytes {20 + FIRST} to "
                          f"{20 + FIRST + SECOND}, and the file has 5000"),
-    (lambda b: b + b"abcd", "w has 4 bytes left over: the last layer, mini_yolov2_layer09_convolutional, ends at byte "
-                            f"{END} of {END + 4}"),
+    (lambda b: b + b"abcd",
+     f"w has 4 bytes too many: the last layer, mini_yolov2_layer09_convolutional, ends at byte {END} of {END + 4}"),
     (lambda b: b[:12], "w has 12 bytes; expected a header of 16 or 20 bytes"),
     (lambda b: b"", "w has 0 bytes; expected a header")])
 def test_files_that_do_not_fit(change, message, file, tmp_path):

@@ -87,7 +87,7 @@ def test_a_bad_image_is_named(tmp_path, rng):
     make_yolo(tmp_path, rng)
     save(tmp_path / "images" / "1.png", picture((600, 2), [], rng))
     data = detection("yolo", tmp_path)
-    narrow = f"{tmp_path}/images/1.png: an image of 600 x 2 would be 128 x 0 in 128 x 128"
+    narrow = f"{tmp_path}/images/1.png: an image of 600 x 2 would be reduced to 128 x 0 in 128 x 128"
     with pytest.raises(gops.OpError, match=narrow):
         box_sizes(data, 128)
     with pytest.raises(gops.OpError, match=narrow):
@@ -129,7 +129,7 @@ class TestCommand:
 
     def test_errors(self, tmp_path, rng, capsys):
         assert cli.main(["anchors", "--dataset", "yolo"]) == 1
-        assert "gluonops.data.detection: yolo needs a root, the folder of the data set" in capsys.readouterr().err
+        assert "gluonops.data.detection: yolo got no root; expected the folder of the" in capsys.readouterr().err
         make_yolo(tmp_path, rng)
         root = ["anchors", str(tmp_path)]
         assert cli.main(root) == 1
@@ -142,6 +142,6 @@ class TestCommand:
         err = capsys.readouterr().err
         assert f"gluonops.anchors: the folder {tmp_path}/none does not exist" in err
         assert cli.main(["anchors", "--classes", "file"]) == 1
-        assert "digits got classes; they are always the ten digits. Leave classes out" in capsys.readouterr().err
+        assert "digits got classes; expected none, because its classes are always the ten" in capsys.readouterr().err
         with pytest.raises(SystemExit):
             cli.main(["anchors", "--dataset", "imagenet"])

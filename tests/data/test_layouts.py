@@ -258,7 +258,7 @@ def test_a_list_of_what_is_held_out_is_checked(tmp_path):
         train.detection_parts("voc", tmp_path, size=64, hold_out=["images/3.jpg", "images/10.jpg"])
     paint(tmp_path / "one" / "images" / "a.jpg")
     xml(tmp_path / "one" / "annots" / "a.xml")
-    with pytest.raises(gops.OpError, match="has 1 pictures and no part for validation; expected at least two"):
+    with pytest.raises(gops.OpError, match="has 1 picture and no part for validation; expected at least two"):
         train.detection_parts("voc", tmp_path / "one", size=64)
 
 
@@ -308,9 +308,9 @@ def test_the_advice_of_a_reader_is_about_its_files(tmp_path, name, mine, other):
 @pytest.mark.parametrize("text, message", [
     ("train: images\nval: images\n", "names is None; expected a list of names"),
     ("names: bolt\ntrain: images\n", "names is 'bolt'"),
-    ("names: [bolt]\n", "it has no train and no val"),
+    ("names: [bolt]\n", "it has neither train nor val"),
     ("names: [bolt]\ntrain: pictures\n", "train: there is no pictures"),
-    ("names: [bolt]\ntrain: {a: b}\n", "train is {'a': 'b'}; expected a folder or a list"),
+    ("names: [bolt]\ntrain: {a: b}\n", "train is {'a': 'b'}; expected the path of a folder"),
     ("names: [a, a]\ntrain: images\n", "with 'a' twice"), ("names: {x: a}\ntrain: images\n", "names has the class ids"),
     ("names: [a]\nnc: 2\ntrain: images\n", "nc is 2, and there are 1 names"),
     ("names: [a\ntrain: images\n", "data.yaml, line [23]: .*expected YAML"),

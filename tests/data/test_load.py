@@ -81,8 +81,8 @@ def test_an_image_of_another_size(tmp_path, rng, name):
 def test_bad_names():
     refused("there is no data set 'vox'; there are digits, voc, coco, yolo, rec", "vox")
     refused("split is 'test'; expected 'train' or 'val'", "digits", split="test")
-    refused("digits got root '/x'; they are part of scikit-learn", "digits", "/x")
-    refused("voc needs a root", "voc")
+    refused("digits got root '/x'; expected no root, because the digits are part of scikit-learn", "digits", "/x")
+    refused("voc got no root", "voc")
 
 
 class TestLayouts:
@@ -93,7 +93,8 @@ class TestLayouts:
         assert (found.name, found.task) == (name, "detection")
         assert gops.data.recognize(tmp_path / "[set]", "detection") is found
         if name != "rec":   # its labels tell what it is for
-            with pytest.raises(gops.OpError, match=f"has the layout {name}, which is for detection; expected one for"):
+            with pytest.raises(gops.OpError, match=f"has the layout {name}, which is for detection; expected a layout "
+                               "for"):
                 gops.data.recognize(tmp_path / "[set]", "classification")
 
     def test_others(self, tmp_path, rng):
@@ -110,7 +111,7 @@ class TestLayouts:
             assert (found.name, found.task) == (name, task), path
         assert gops.data.recognize(tmp_path / "obj.data", "classification").name == "folder"
         assert gops.data.recognize(None, "classification").name == "digits"
-        with pytest.raises(gops.OpError, match="there is no folder nowhere"):
+        with pytest.raises(gops.OpError, match="there is no file or folder nowhere"):
             gops.data.recognize("nowhere")
         (tmp_path / "obj.data").unlink()
         with pytest.raises(gops.OpError, match="has 1 .rec file in .*; expected one of the layouts in docs"):

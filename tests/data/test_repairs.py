@@ -42,7 +42,8 @@ def test_most_boxes_outside():
     """One of two may lie outside: two of three mean that the numbers mean something else."""
     good, bad = (20, 10, 60, 50), (120, 10, 140, 40)
     assert fitted(good, bad)[1] == {"outside": 1}
-    with pytest.raises(gops.OpError, match="2 of 3 boxes lie outside of their pictures, first a.xml, line 0: the box"):
+    with pytest.raises(gops.OpError, match="2 of 3 boxes lie outside of their pictures, the first in a.xml, line 0: "
+                       "the box"):
         fitted(bad, bad, good)
     with pytest.raises(gops.OpError, match="1 of 1 boxes lie outside .*expected shares of the picture's size from 0"):
         fitted((0, 0, 60, 50), shares=True)
@@ -216,7 +217,7 @@ def test_no_label_file_of_a_split(tmp_path):
         paint(tmp_path / "images" / "train" / f"{i}.jpg", i)
         write(tmp_path / "labels" / "training" / f"{i}.txt", ROW)
     write(tmp_path / "classes.txt", "bolt\n")
-    with pytest.raises(gops.OpError, match="none of 4 pictures has a label; expected .*labels/train/0.txt for "):
+    with pytest.raises(gops.OpError, match="no picture has a label, of 4 in all; expected .*labels/train/0.txt for "):
         train.detection_parts("yolo", tmp_path, size=64)
 
 

@@ -81,7 +81,7 @@ def test_the_command(picture, tmp_path, rng, capsys):
     path, _ = picture(90, 60)
     command = ["detect", str(tmp_path / "net"), path]
     assert cli.main(command) == 1
-    assert "does not have the shape of its input" in capsys.readouterr().err
+    assert "does not contain the shape of its input" in capsys.readouterr().err
     command += ["--data-shape", f"1,3,{side},{side}"]
     assert cli.main(command) == 1
     error = capsys.readouterr().err
@@ -90,7 +90,7 @@ def test_the_command(picture, tmp_path, rng, capsys):
     assert "found\n  " in capsys.readouterr().out
     assert cli.main(["export", str(tmp_path / "net"), str(tmp_path / "new"), "--data-shape", "1,3,64,64"]) == 0
     assert cli.main(["detect", str(tmp_path / "new"), path, "--preprocessing", "{}"]) == 0   # the file has the shape
-    with pytest.raises(gops.OpError, match="data_shape is given for a.onnx, where it is fixed"):
+    with pytest.raises(gops.OpError, match="data_shape was passed for a.onnx, in which it is fixed"):
         gops.export.load("a.onnx", data_shape=(1, 3, 64, 64))
 
 

@@ -122,7 +122,7 @@ def test_classes_keep_their_rows(train, tmp_path):
     (("--dataset", "folder", "--root", "no"), "there is no folder no. Pass"),
     (("--pretrained", "no.params"), "no.params cannot be read"),
     (("--resume", "no.checkpoint"), "no.checkpoint cannot be read"),
-    (("--batch-size", "1", "--ctx", "cpu:0,cpu:1"), "1 images in a batch for 2 devices")])
+    (("--batch-size", "1", "--ctx", "cpu:0,cpu:1"), "a batch has 1 image for 2 devices")])
 def test_refused(train, options, text):
     with pytest.raises(gops.OpError) as error:
         train("out", *QUICK, *options)

@@ -55,7 +55,7 @@ def test_a_second_run_changes_nothing(train, tmp_path, monkeypatch):
         raise BlockingIOError(errno.EAGAIN, "")
 
     monkeypatch.setattr(gops.train.run_files.fcntl, "lockf", taken)
-    with pytest.raises(gops.OpError, match="another process writes its run to taken"):
+    with pytest.raises(gops.OpError, match="another process is writing its run to taken"):
         train("taken", *QUICK)
     assert (out / "net.cfg").read_text() == "of the first"
 
@@ -83,7 +83,8 @@ def test_weights_that_have_seen_images(train, tmp_path):
     out = train("goes_on", *options)
     assert gops.darknet.load(source, out / "last.weights").darknet_header.seen == 8 + train_state(out)["seen"]
     assert train_state(out)["seen"] == 10 and results(out)["learning_rate"] == pytest.approx(0.001)
-    with pytest.raises(gops.OpError, match="have seen 8 images, 2 batches; expected less than max_batches, 1. Pass"):
+    with pytest.raises(gops.OpError, match="have seen 8 images, 2 batches; expected fewer than max_batches, which is "
+                       "1. Pass"):
         train("over", *options, "--batches", "1")
     out = train("anew", *options, "--batches", "1", "--clear")
     assert gops.darknet.load(source, out / "last.weights").darknet_header.seen == train_state(out)["seen"]
@@ -107,8 +108,9 @@ def test_the_average_of_the_weights(train, tmp_path):
 
 
 @pytest.mark.parametrize("head, message", [
-    ("[detection]\nside=3\n", r"net.cfg, line \d+: \[detection\]: the loss of YOLOv1 is not computed"),
-    ("[softmax]\ntree=9k.tree\n", "the loss of a tree of classes is not computed; expected a .* without tree")])
+    ("[detection]\nside=3\n", r"net.cfg, line \d+: \[detection\]: gluonops does not compute the loss of YOLOv1"),
+    ("[softmax]\ntree=9k.tree\n",
+     "gluonops does not compute the loss of a tree of classes; expected a .* without tree")])
 def test_a_net_without_a_loss_is_refused_at_once(head, message, train, tmp_path):
     (tmp_path / "net.cfg").write_text(NET.format(size=32) + CONV.format(norm=1, filters=8) + head)
     with pytest.raises(gops.OpError, match=message):

@@ -55,7 +55,8 @@ def test_inference_says_what_went(folder, capsys):
     assert cli.main(["export", "trained", "out", "--inference", "--epoch", "7"]) == 0
     *paths, _, note = capsys.readouterr().out.splitlines()
     assert paths == ["out-symbol.json", "out-0007.params"]
-    assert note.startswith("note: exported for inference, without the loss head 'softmax', the input 'softmax_label'")
+    assert note.startswith("note: the net is exported for inference, without the loss head 'softmax', the input "
+                           "'softmax_label'")
     assert mx.sym.load("out-symbol.json").list_inputs()[0] == "data"
 
 
@@ -146,7 +147,8 @@ def test_folders_are_made(folder):
 
 
 @pytest.mark.parametrize("arguments, text", [
-    (["export", "net", "net-symbol.json/out"], "gluonops.export: cannot make the folder net-symbol.json: File exists"),
+    (["export", "net", "net-symbol.json/out"],
+     "gluonops.export: the folder net-symbol.json cannot be made: File exists"),
     (["export", "net", "out"], "gluonops.export.rewrite: out-0000.params is a folder; expected the name of a file"),
     (["export", "net", "--onnx", "out-0000.params"], "gluonops.export.onnx: out-0000.params is a folder"),
     (["viz", "net", "-o", "viz.svg"], "gluonops.export.picture: viz.svg is a folder; expected the name of a file"),
@@ -192,8 +194,8 @@ def test_a_graph_without_parameters(folder, capsys):
 
 
 @pytest.mark.parametrize("arguments, text", [
-    (["export", "net"], "nothing to write: give OUT, --onnx FILE, --torch DIR, or several of them"),
-    (["export", "net", "out", "--fixed-batch"], "--fixed-batch and --opset go with --onnx"),
+    (["export", "net"], "there is nothing to write: pass OUT, --onnx FILE, --torch DIR, or several of them"),
+    (["export", "net", "out", "--fixed-batch"], "--fixed-batch and --opset can only be used with --onnx"),
     (["export", "net", "--onnx", "x.onnx", "--data-shape", "1,a"], "got '1,a'; expected sizes of at least 1, such as"),
     (["viz", "net", "-o", "x.svg", "--data-shape", "=1,3"], "got '=1,3'; expected the input's name before '='"),
     (["viz", "net", "-o", "x.svg", *["--data-shape", "1,3"] * 2], "name each input once"),

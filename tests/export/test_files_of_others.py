@@ -141,7 +141,7 @@ def file(request, tmp_path, rng):
     return request.param, tmp_path / "net", symbol, arrays, shapes
 
 
-@pytest.mark.filterwarnings("ignore:exported for inference")
+@pytest.mark.filterwarnings("ignore:the net is exported for inference")
 @pytest.mark.filterwarnings("ignore:.*_contrib_")
 @pytest.mark.parametrize("options", [{}, {"inference": True, "fold_batch_norm": True, "pad_channels": True}],
                          ids=["repair", "fold"])
@@ -173,7 +173,7 @@ def test_renamed_operators_are_noted(name, tmp_path, rng):
         gops.export.rewrite(tmp_path / "net", tmp_path / "out")
 
 
-@pytest.mark.filterwarnings("ignore:exported for inference")
+@pytest.mark.filterwarnings("ignore:the net is exported for inference")
 def test_long_integers_of_python_2(tmp_path, rng):
     """(3L, 3L) is what MXNet reads, and no other program."""
     text, shapes = inception()

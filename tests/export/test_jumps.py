@@ -73,8 +73,8 @@ def test_the_right_remainders(tmp_path):
 
 @pytest.mark.parametrize("export", ["onnx", "torch"])
 @pytest.mark.parametrize("text, function", [
-    (r"has the scalar -3(\.0)?, which uint8 does not hold", lambda x: mx.sym.cast(x, "uint8") + -3),
-    (r"has the scalar 300(\.0)?, which int8 does not hold", lambda x: mx.sym.cast(x, "int8") > 300),
+    (r"has the scalar -3(\.0)?, which does not fit into uint8", lambda x: mx.sym.cast(x, "uint8") + -3),
+    (r"has the scalar 300(\.0)?, which does not fit into int8", lambda x: mx.sym.cast(x, "int8") > 300),
     ("divides integers by 0, which ends MXNet's process", lambda x: mx.sym.cast(x, "int32") / 0.5)])
 def test_what_depends_on_the_processor_is_refused(export, text, function, tmp_path):
     if export == "torch":
@@ -87,7 +87,8 @@ def test_what_depends_on_the_processor_is_refused(export, text, function, tmp_pa
 def test_attributes_beyond_a_type_are_refused_in_onnx(tmp_path):
     net = saved(tmp_path / "net", mx.sym.SequenceMask(mx.sym.cast(mx.sym.var("data"), "uint8"), mx.sym.var(
         "lengths"), use_sequence_length=True, value=-1))
-    with pytest.raises(gops.OpError, match=r"\(SequenceMask\) has a number that its type of integers does not hold"):
+    with pytest.raises(gops.OpError, match=r"\(SequenceMask\) cannot be exported to ONNX: it has an attribute that "
+                       r"does not fit its integer type"):
         gops.export.onnx(net, tmp_path / "net.onnx", {"data": (2, 3), "lengths": (3,)})
 
 
@@ -95,7 +96,7 @@ def test_attributes_beyond_a_type_are_refused_in_onnx(tmp_path):
 def test_functions_of_integers_are_refused_in_torch(op, tmp_path):
     pytest.importorskip("safetensors")
     net = saved(tmp_path / "net", getattr(mx.sym, op)(mx.sym.cast(mx.sym.var("data"), "int32")))
-    with pytest.raises(gops.OpError, match=rf"\({op}\) computes in int32 with integers as results"):
+    with pytest.raises(gops.OpError, match=rf"\({op}\) .* computes in int32 with integers as results"):
         gops.export.torch(net, tmp_path / "out", (2, 3))
 
 

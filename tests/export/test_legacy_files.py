@@ -45,7 +45,7 @@ def legacy(request, tmp_path, rng):
     return tmp_path / "net", symbol, arrays, shapes
 
 
-@pytest.mark.filterwarnings("ignore:exported for inference")
+@pytest.mark.filterwarnings("ignore:the net is exported for inference")
 def test_repaired(legacy):
     """The bits agree in an executor, and the numbers in Module and Gluon, and after folding and padding."""
     prefix, symbol, arrays, shapes = legacy
@@ -68,7 +68,7 @@ def test_repaired(legacy):
         others.close(run(small, arrays, shapes), kept, 1e-3)
 
 
-@pytest.mark.filterwarnings("ignore:exported for inference")
+@pytest.mark.filterwarnings("ignore:the net is exported for inference")
 def test_onnx(legacy):
     """onnxruntime agrees, for the batch of the shapes at least."""
     pytest.importorskip("onnxruntime")   # it has no wheel for Python 3.15 yet

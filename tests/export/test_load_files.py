@@ -85,7 +85,7 @@ def test_one_is_missing(name, stamped, exported):
 
 @pytest.mark.parametrize("name, text", [
     ("arg:net_conv0_weight", "Shape inconsistent"),
-    ("arg:net_batchnorm0_gamma", r"net_batchnorm0_gamma is \(5, 2\); expected \(4,\)")])
+    ("arg:net_batchnorm0_gamma", r"net_batchnorm0_gamma has the shape \(5, 2\); expected \(4,\)")])
 def test_one_has_another_shape(name, text, exported):
     change_parameters(lambda values: values.update({name: mx.nd.ones((5, 2))}))
     with pytest.raises(gops.OpError, match=f"net-0000.params does not fit net-symbol.json: .*{text}"):
@@ -135,16 +135,19 @@ DAMAGED = {
     "op_a_list": (lambda content: content["nodes"][2].update(op=["x"]), "is not a symbol in JSON .*is not text"),
     "head_true": (lambda content: content.update(heads=[[True, 0, 0]]), "JSON .*is not an output of a"),
     "attrs_a_list": (lambda content: content.update(attrs=["x"]), "is not a symbol in JSON"),
-    "note_a_string": (lambda content: content["attrs"].update(gluonops="x"), "entry of gluonops .* is damaged: 'x'"),
-    "note_a_number": (lambda content: content["attrs"].update(gluonops=["str", "5"]), "the entry of .* is damaged"),
-    "inputs_a_number": (note(inputs=5), "the entry of gluonops in the file is damaged"),
-    "sizes_a_number": (note(inputs={"data": 5}), "the entry of gluonops in the file is damaged"),
-    "sizes_below_zero": (note(inputs={"data": [-1, 3, 6, 6]}), "the entry of gluonops in the file is damaged"),
-    "sizes_beyond_64_bits": (note(inputs={"data": [2 ** 63, 3, 6, 6]}), "the entry of gluonops in the file is damaged"),
-    "sizes_true": (note(inputs={"data": [True, 3, 6, 6]}), "the entry of gluonops in the file is damaged"),
-    "type_a_dict": (note(dtype={}), "the entry of gluonops in the file is damaged"),
-    "type_of_bytes": (note(dtype="V0"), "the entry of gluonops in the file is damaged"),
-    "no_such_type": (note(dtype="float33"), "the entry of gluonops in the file is damaged"),
+    "note_a_string": (lambda content: content["attrs"].update(gluonops="x"),
+                      "what gluonops has noted .* is damaged: 'x'"),
+    "note_a_number": (lambda content: content["attrs"].update(gluonops=["str", "5"]),
+                      "what gluonops has noted .* is damaged"),
+    "inputs_a_number": (note(inputs=5), "what gluonops has noted in the file is damaged"),
+    "sizes_a_number": (note(inputs={"data": 5}), "what gluonops has noted in the file is damaged"),
+    "sizes_below_zero": (note(inputs={"data": [-1, 3, 6, 6]}), "what gluonops has noted in the file is damaged"),
+    "sizes_beyond_64_bits": (note(inputs={"data": [2 ** 63, 3, 6, 6]}),
+                             "what gluonops has noted in the file is damaged"),
+    "sizes_true": (note(inputs={"data": [True, 3, 6, 6]}), "what gluonops has noted in the file is damaged"),
+    "type_a_dict": (note(dtype={}), "what gluonops has noted in the file is damaged"),
+    "type_of_bytes": (note(dtype="V0"), "what gluonops has noted in the file is damaged"),
+    "no_such_type": (note(dtype="float33"), "what gluonops has noted in the file is damaged"),
     "node_below_zero": (lambda content: content.update(heads=[[-1, 0, 0]]), "is not a symbol .*output 0 of node -1"),
     "output_below_zero": (lambda content: content["heads"][0].__setitem__(1, -1), "is not a .*output -1 of node"),
     "no_such_output": (lambda content: content["heads"][0].__setitem__(1, 5), "reads output 5 of .*'net_dense0_fwd'"),
@@ -210,7 +213,7 @@ def test_an_argument_that_mxnet_does_not_know(exported):
 
 def test_damaged_metadata_names_the_file(exported):
     edit(lambda content: content["attrs"].update(gluonops=["str", "{nan"]))
-    with pytest.raises(gops.OpError, match=r"net-symbol\.json: the entry of gluonops in the file is damaged"):
+    with pytest.raises(gops.OpError, match=r"net-symbol\.json: what gluonops has noted in the file is damaged"):
         gops.export.rewrite("net", "again")
 
 

@@ -18,7 +18,8 @@ def test_the_schema_is_that_of_the_installed_mxnet():
 
 @pytest.mark.parametrize("table", [rules.RULES, ONNX, TORCH], ids=["shape", "onnx", "torch"])
 def test_functions_name_attributes_of_the_schema(table):
-    entered = {name: each for name, each in table.items() if isinstance(each, registry.Entered) and each.attributes}
+    entered = {name: each for name, each in table.items()
+               if isinstance(each, registry.Entered) and each.attributes}
     assert entered
     lacking = {name: set(each.attributes) - set(schema.find(name).attributes) for name, each in entered.items()}
     assert {name: names for name, names in lacking.items() if names} == {}

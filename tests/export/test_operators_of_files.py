@@ -6,6 +6,7 @@ import mxnet as mx
 import numpy as np
 import pytest
 from gluonops.contract import registry
+from gluonops.contract.errors import plural
 from gluonops.export.symbol_files import read_graph
 
 
@@ -145,7 +146,8 @@ def test_the_number_of_inputs_of_our_operators(name, backend, tmp_path):
     needed = len(op.inputs)
     read(content_of(*node, needed), tmp_path)
     for inputs in (needed - 1, needed + 1, 8):
-        with pytest.raises(gops.OpError, match=rf"'node' \({op.graph_name}\) has {inputs} inputs; expected {needed}"):
+        with pytest.raises(gops.OpError, match=rf"'node' \({op.graph_name}\) has {plural(inputs, 'input')}; expected "
+                           f"{needed}"):
             read(content_of(*node, inputs), tmp_path)
     content = content_of(*node, needed)
     content["heads"][0][1] = len(op.outputs)
@@ -160,7 +162,7 @@ def test_the_number_of_inputs_of_mxnets_operators(op, attrs, needed, tmp_path):
     """MXNet crashes where it expects more, and ignores or overruns what it does not expect."""
     read(content_of(op, attrs, needed), tmp_path)
     for inputs in {0, needed + 1, 9} - {needed}:
-        with pytest.raises(gops.OpError, match=rf"'node' \({op}\) has {inputs} inputs; expected {needed}"):
+        with pytest.raises(gops.OpError, match=rf"'node' \({op}\) has {plural(inputs, 'input')}; expected {needed}"):
             read(content_of(op, attrs, inputs), tmp_path)
 
 

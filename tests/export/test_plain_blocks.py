@@ -532,7 +532,7 @@ def test_bad_nets(tmp_path):
     net.initialize()
     with pytest.raises(OpError, match="net is Two; expected a HybridBlock.*pass inputs"):
         gops.export.onnx(net, tmp_path / "net.onnx", (2, 3))
-    with pytest.raises(OpError, match="inputs and data_shape are both given"):
+    with pytest.raises(OpError, match="inputs and data_shape were both passed"):
         gops.export.onnx(net, tmp_path / "net.onnx", (2, 3), inputs=nd.ones((2, 3)))
     with pytest.raises(OpError, match="is int; expected a Block"):
         gops.export.onnx(7, tmp_path / "net.onnx", inputs=nd.ones((2, 3)))
@@ -709,5 +709,5 @@ def test_a_picture_of_a_plain_block(tmp_path, rng):
     net, inputs = made("text_cnn", rng)
     text = pathlib.Path(gops.export.picture(net, tmp_path / "net.svg", inputs=inputs)).read_text(encoding="utf-8")
     assert text.count(">Embedding") == 2 and text.count(">Convolution") == 3
-    with pytest.raises(OpError, match="inputs and data_shape are both given"):
+    with pytest.raises(OpError, match="inputs and data_shape were both passed"):
         gops.export.picture(net, tmp_path / "net.svg", (2, 9), inputs=inputs)

@@ -299,7 +299,7 @@ BAD = [
     ({"method": "percentile", "percentile": 0}, "percentile is 0; expected more than 0"),
     ({"limit": -1}, "limit is -1; expected a number of at least 0"),
     ({"storage": "int4"}, "storage is 'int4'; expected int8 or float32"),
-    ({"prefix": None}, "prefix and onnx are None"),
+    ({"prefix": None}, "prefix and onnx are both None"),
     ({"calibration": np.full((8, *SHAPE), np.nan, "f")}, "the tensor 'data' is not finite"),
 ]
 
@@ -411,7 +411,7 @@ def test_the_command_on_files_of_others(photos, capsys):
 
     mx.model.save_checkpoint("foreign", 0, *mx.model.load_checkpoint("net", 0))
     assert cli.main(["export", "foreign", "out", *options]) == 1
-    assert "prepared for the net. Pass it, such as --preprocessing '{" in capsys.readouterr().err
+    assert "prepared for the net. Pass that, such as --preprocessing '{" in capsys.readouterr().err
     assert cli.main(["export", "foreign", "out", *options[:3]]) == 1
     text = capsys.readouterr().err
     assert "the shape of the input data is not known, and the file does not say how images are prepared" in text
@@ -425,12 +425,12 @@ def test_the_command_on_files_of_others(photos, capsys):
 
 @pytest.mark.parametrize("options, message", [
     (["--int8"], "--int8 needs --calibrate DIR"),
-    (["--calibrate", "."], "--calibrate goes with --int8"),
-    (["--vnni-only"], "--vnni-only goes with --int8"),
-    (["--preprocessing", "{}"], "--preprocessing goes with --int8"),
+    (["--calibrate", "."], "--calibrate can only be used with --int8"),
+    (["--vnni-only"], "--vnni-only can only be used with --int8"),
+    (["--preprocessing", "{}"], "--preprocessing can only be used with --int8"),
     (["--int8", "--preprocessing", "RGB"], "got 'RGB'; expected a JSON object, such as '{\"range\": [0, 255]}'"),
     (["--int8", "--preprocessing", "[1]"], "got '[1]'; expected a JSON object"),
-    (["--int8", "--calibrate", ".", "--pad-channels"], "do not go with --int8"),
+    (["--int8", "--calibrate", ".", "--pad-channels"], "cannot be used with --int8"),
 ])
 def test_options_that_do_not_fit(options, message, photos, capsys):
     with pytest.raises(SystemExit):

@@ -208,7 +208,7 @@ class TheirProperties(mx.operator.CustomOpProp):
 
 def test_somebody_elses_custom_operator_is_noted(rng, tmp_path):
     edited(tmp_path, rng, lambda content, stamp: reorgs(content)[0].update(attrs={"op_type": "their_abs"}))
-    with pytest.warns(gops.export.ExportWarning, match="is the operator 'their_abs', which is not gluonops's"):
+    with pytest.warns(gops.export.ExportWarning, match="is the operator 'their_abs', which is not from gluonops"):
         gops.export.rewrite(tmp_path / "net", tmp_path / "out")
 
 

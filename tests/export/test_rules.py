@@ -365,7 +365,7 @@ def test_types_that_mxnet_does_not_mix(op):
     attrs = {"Concat": {"num_args": 2}, "FullyConnected": {"num_hidden": 3, "no_bias": True}}.get(op, {})
     types = {"input0": np.dtype("float32"), "input1": np.dtype("float16")}
     graph = graph_of(op, [None] * 2, attrs)
-    with pytest.raises(rules.Misfit, match=r"reads float16 behind float32; expected float32"):
+    with pytest.raises(rules.Misfit, match=r"reads float16 beside data of float32; expected float32"):
         rules.infer_types(graph, types)
     with pytest.raises(rules.Misfit):
         sizes.by_mxnet("infer_type_partial", graph, types)

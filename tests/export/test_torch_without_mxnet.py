@@ -120,12 +120,12 @@ def check_bytes(name, folder):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:exported for inference")
+@pytest.mark.filterwarnings("ignore:the net is exported for inference")
 def test_the_same_bytes(run):
     wanted = [(name, *write(name)) for name, write in NETS.items()]
     for (name, shapes, training), line in zip(wanted, run("-c", PROGRAM, json.dumps(wanted)).splitlines()):
         written, notes = json.loads(line)
-        assert notes[-1] == "not compared with MXNet, because MXNet is not installed"
+        assert notes[-1] == "net.py is not compared with MXNet, because MXNet is not installed"
         assert [pathlib.Path(path).name for path in written] == [*FILES, "test_net.py"]
         gops.export.torch(name, f"with/{name}", shapes, training=training)
         check_bytes(name, f"without/{name}")
@@ -135,7 +135,7 @@ def test_the_same_bytes(run):
 def test_the_command(run):
     of_layers("layers")
     text = run("-m", "gluonops", "export", "layers", "--torch", "port", "--data-shape", "2,3,8,8")
-    assert "note: not compared with MXNet, because MXNet is not installed" in text
+    assert "note: net.py is not compared with MXNet, because MXNet is not installed" in text
     gops.export.torch("layers", "with/layers", (2, 3, 8, 8))
     check_bytes("layers", "port")
     source = pathlib.Path("port", "net.py")
@@ -150,7 +150,7 @@ def test_the_command(run):
     (lambda x: gops.ops.region_decode(x, (1, 1), 1, name="decoded"),
      r"'decoded' \(gluonops_region_decode\) has no converter to torch itself, and MXNet, .* is not installed"),
     (lambda x: mx.sym.im2col(x, kernel=(3, 3), name="special"),
-     "'special' is the operator im2col, of which gluonops"),
+     "'special' is the operator im2col, which gluonops"),
     (lambda x: mx.sym.broadcast_add(x, mx.sym.eye(8, name="eye")), "the node 'eye' is the operator _eye"),
     (lambda x: mx.sym.Convolution(x, kernel=(3, 3), num_filter=2, name="conv"), "has no value for conv_weight"),
     (lambda x: mx.sym.Reshape(x, shape=(7, -1), name="rows"), r"refuses the shape of data .*: 'rows' \(Reshape\)"),
@@ -176,10 +176,11 @@ BROKEN = {
     "no_number": (broken("Dropout", {"p": "{}"}), r"'node' \(Dropout\) has p '{}'; expected a number"),
     "word": (broken("_plus_scalar", {"scalar": "abc"}), r"'node' \(_plus_scalar\) has scalar 'abc'; expected a number"),
     "output": (broken("sin", head=1), "output 1 of 'node' does not follow"),
-    "read_output": (broken("sin", inputs=[(0, 1, 0)]), "reads output 1 of the node 'data', which does not have it"),
+    "read_output": (broken("sin", inputs=[(0, 1, 0)]), "reads output 1 of the node 'data', which has no such output"),
     "no_inputs": (broken("SoftmaxOutput", inputs=[]), r"'node' \(SoftmaxOutput\) has 0 inputs; expected 1"),
-    "few_inputs": (broken("elemwise_mul"), r"'node' \(elemwise_mul\) has 1 inputs; expected more"),
-    "no_op_type": (broken("Custom"), "'node' is the operator Custom, of which gluonops knows nothing"),
+    "few_inputs": (broken("elemwise_mul"), r"'node' \(elemwise_mul\) cannot be exported to PyTorch: it has 1 input; "
+                   r"expected more"),
+    "no_op_type": (broken("Custom"), "'node' is the operator Custom, which gluonops does not know"),
     "huge": (broken("tile", {"reps": "99999999999"}), "net.py fails: RuntimeError"),
 }
 

@@ -132,7 +132,8 @@ def test_records(tmp_path, monkeypatch):
     assert rows == [["00000000.png", "7", "3.0"], ["00000001.bin", "8", "1.0", "0.5"]]
     assert (mx.image.imread("pictures/00000000.png").asnumpy() == picture).all()
     assert (tmp_path / "pictures" / "00000001.bin").read_bytes() == b"something"
-    with pytest.raises(gops.OpError, match="a.params is a file of arrays, and a.rec has records. Name a folder"):
+    with pytest.raises(gops.OpError, match="a.params is a file of arrays, and a.rec has records; expected a folder. "
+                       "Pass"):
         gops.files.convert("a.rec", "a.params")
 
 

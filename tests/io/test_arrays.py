@@ -57,8 +57,8 @@ def test_older_formats(tmp_path):
     (NDIM, "<i", -1, "byte 24: an array has -1 dimensions; expected 1 to 32"),
     (NDIM, "<i", 10**9, "byte 24: an array has 1000000000 dimensions"),
     (SIZE, "<q", -2, r"byte 24: array 0 has the shape \(-2, 3\)"),
-    (SIZE, "<q", 2**62, "byte 64: .* more bytes are announced; the file has"),
-    (DEVICE, "<i", 77, "byte 24: array 0 has a device of kind 77"), (TYPE, "<i", 77, "a type of number 77"),
+    (SIZE, "<q", 2**62, "byte 64: .* more bytes are expected here, and the file has only"),
+    (DEVICE, "<i", 77, "byte 24: array 0 has the device type 77"), (TYPE, "<i", 77, "the dtype number 77"),
     (MARK, "<I", 5, "byte"),
 ])
 def test_damaged_structure(place, format, number, text, path):
@@ -70,13 +70,13 @@ def test_damaged_names(path, tmp_path):
     content = path.read_bytes()
     renamed = content.replace(b"\x01\0\0\0\0\0\0\0b", b"\x01\0\0\0\0\0\0\0a")
     for damaged, text in ((content[:-2] + b"\xff\xff", "a name is not UTF-8"),
-                          (content + b"0", "the arrays end here; the file has"),
-                          (content[:-3], "more bytes are announced"),
+                          (content + b"0", "the arrays end here, and the file has"),
+                          (content[:-3], "more bytes are expected here"),
                           (renamed, "two arrays have the same name")):
         path.write_bytes(damaged)
         refused(path, text)
     mx.nd.save(str(path), [mx.nd.ones(3)])
-    refused(path, "net.params is not a file of named arrays: they have no names")
+    refused(path, "net.params is not a file of named arrays, because its arrays have no names")
     refused(tmp_path / "none.params", "none.params cannot be read: No such file")
 
 

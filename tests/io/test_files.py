@@ -131,8 +131,9 @@ def test_an_old_file_that_cannot_be_put_back(names, monkeypatch):
         rename(source, target)
 
     monkeypatch.setattr(os, "replace", once)
-    with pytest.raises(gops.OpError, match="a.json is only half written, and the previous file cannot be put back: "
-                       r"Read-only file system. Rename a.json.*\.tmp to it: it is the previous file\.") as error:
+    with pytest.raises(gops.OpError, match="a.json is only half written, and the previous file cannot be put "
+                       r"back: Read-only file system. Rename a.json.*\.tmp, which is the previous file, to "
+                       r"a.json\.") as error:
         files.replace("export", {name: saver("new") for name in NEW_PAIR})
     assert pathlib.Path(error.value.remedy.split()[1].rstrip(",")).read_text() == "old"
 
@@ -187,7 +188,7 @@ def test_folders(names):
     files.make_folder("test", "new/er/a.json")
     files.make_folder("test", "new/er/a.json")
     assert os.path.isdir("new/er")
-    with pytest.raises(gops.OpError, match="gluonops.test: cannot make the folder a.json/b: .*Pass another path"):
+    with pytest.raises(gops.OpError, match="gluonops.test: the folder a.json/b cannot be made: .*Pass another path"):
         files.make_folder("test", "a.json/b/net")
 
 

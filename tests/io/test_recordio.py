@@ -57,7 +57,8 @@ def test_what_is_damaged(path, tmp_path):
     for damaged, text in (
             (whole[:-2], "no next part of the record"), (whole[:-14], "the file ends at byte"),
             (b"JPEG" * 8, "a.rec has no record at byte 0"), (b"\n", "a.rec has no record at byte 0"),
-            (struct.pack("<II", recordio.MAGIC, 2 ** 29 - 1) + b"x" * 64, "536870911 bytes follow byte 0, and the"),
+            (struct.pack("<II", recordio.MAGIC, 2 ** 29 - 1) + b"x" * 64,
+             "536870911 bytes should follow byte 0, and the"),
             (struct.pack("<II", recordio.MAGIC, recordio.LAST << recordio.LENGTH_BITS), "no next part"),
             (struct.pack("<II", recordio.MAGIC, recordio.FIRST << recordio.LENGTH_BITS), "no next part")):
         rec.write_bytes(damaged)
@@ -66,7 +67,8 @@ def test_what_is_damaged(path, tmp_path):
 
 def test_headers_that_are_damaged():
     refused(lambda: recordio.unpack("test", b"short"), "a record of 5 bytes has no header")
-    refused(lambda: recordio.unpack("test", struct.pack("<IfQQ", 2 ** 31, 0, 0, 0)), "or one of 2147483648 labels")
+    refused(lambda: recordio.unpack("test", struct.pack("<IfQQ", 2 ** 31, 0, 0, 0)),
+            "or a header that says 2147483648 labels")
 
 
 def test_no_mutation_gets_further(path, rng):

@@ -197,7 +197,7 @@ class TestReloaded:
 
     @pytest.mark.parametrize("there, wanted, text", [
         ("old_tutorials.NumpyTile", "gone.Lost", "is an instance of gone.Lost; there is no such class here"),
-        ('"given"', '"__given__"', "its constructor was given more than numbers and strings"),
+        ('"given"', '"__given__"', "its constructor took other arguments than numbers and strings"),
         ("((3,), {})", "((3, 4, 5), {})", "takes 2 positional arguments but 4 were given")])
     def test_refused(self, graph, there, wanted, text):
         """An error comes where MXNet would end the process."""
@@ -215,7 +215,8 @@ def test_a_copy_is_an_instance_of_its_own(copied, monkeypatch):
     assert original(data).shape == (1, 6) and again(data).shape == (1, 2)
     graph = again(mx.sym.var("data"), name="tile").tojson()
     monkeypatch.setattr(instances, "_alive", weakref.WeakValueDictionary())
-    with pytest.raises(gops.OpError, match="is a copy, or its constructor was given more than numbers and strings"):
+    with pytest.raises(gops.OpError, match="was a copy, or its constructor took other arguments than numbers and "
+                       "strings"):
         mx.sym.load_json(graph).list_arguments()   # the constructor's arguments need not be what the copy holds
 
 
@@ -244,7 +245,8 @@ def replace(in_data, out_data):
 
 
 @pytest.mark.parametrize("op, call, text", [
-    (lambda: Bad(lambda s: [s, s, []]), None, r"infer_shape returned .*; expected two lists: the inputs' shapes and"),
+    (lambda: Bad(lambda s: [s, s, []]), None, r"infer_shape returned .*; expected two lists, of the inputs' shapes "
+     r"and"),
     (lambda: Bad(lambda s: [s, s + s]), None, "expected two lists of 1 and 1 shapes"),
     (lambda: Bad(lambda s: [s, [[s[0][0] / 2, 3]]]), None, r"shape \(1.0, 3\); expected whole numbers. Divide with //"),
     *[(lambda shape=shape: Bad(lambda s: [s, [shape]]), None, r"shape \(.*\); expected sizes from 1 to 2147483647")
@@ -252,7 +254,7 @@ def replace(in_data, out_data):
     (lambda: Bad(lambda s: [[[2, -1]], s]), None, r"shape \(2, -1\); expected sizes from 1 to 2147483647"),
     *[(lambda names=names: Bad(arguments=names), lambda op, x: op(x), "list_arguments returned .* list of different na")
       for names in (["data", "data"], "data", [1], 7, None)],
-    (lambda: Bad(arguments=[]), lambda op, x: op(x), "got 1 inputs; expected none. Leave the others out"),
+    (lambda: Bad(arguments=[]), lambda op, x: op(x), "got 1 input; expected none. Leave the others out"),
     (lambda: Bad(arguments=[]), lambda op, x: op(data=x), "there is no input 'data'; expected none"),
     *[(lambda names=names: Bad(outputs=names), None, "list_outputs returned .*; expected a list of different names")
       for names in (["a", "a"], "output", [None], None, [])],
@@ -263,7 +265,7 @@ def replace(in_data, out_data):
     (lambda: Bad(forward=replace), None, r"another array into out_data\[0\], which is not used. Write into the array"),
     (NumpySoftmax, lambda op, x: op(x), "data is NDArray, label is NoneType; expected NDArrays or Symbols"),
     (NumpySoftmax, lambda op, x: op(x, x, x), "got 3 inputs; expected data, label"),
-    (NumpySoftmax, lambda op, x: op(x, data=x), "the input 'data' is given twice"),
+    (NumpySoftmax, lambda op, x: op(x, data=x), "the input 'data' was passed twice"),
     (NumpySoftmax, lambda op, x: op(x, lable=x), "there is no input 'lable'; expected data, label"),
     (NumpySoftmax, lambda op, x: op(x, mx.sym.var("label")), "data is NDArray, label is Symbol"),
     (lambda: NumpyTile(2), lambda op, x: op(x.asnumpy()), "data is numpy.ndarray; expected NDArrays")])
@@ -345,8 +347,8 @@ def test_instances_are_let_go(monkeypatch):
 def test_an_export_says_that_the_class_is_needed(tmp_path):
     layer = Layer(NumpyTile(2))
     layer.hybridize()
-    with pytest.warns(gops.export.ExportWarning, match="is the operator 'old_tutorials.NumpyTile', which is not "
-                      "gluonops's: the file needs it wherever it runs, with gluonops.legacy"):
+    with pytest.warns(gops.export.ExportWarning, match="is the operator 'old_tutorials.NumpyTile', which is not from "
+                      "gluonops: the file needs that operator wherever it runs, with gluonops.legacy"):
         paths = gops.export.symbol(layer, str(tmp_path / "net"), (2, 3))
     assert gluon.SymbolBlock.imports(paths[0], ["data"])(mx.nd.ones((2, 3))).shape == (2, 6)
 

@@ -128,10 +128,10 @@ def test_without_a_gpu():
     ({"inputs": "y"}, "'y' is not a name in C, or two arrays have it"),
     ({"outputs": None}, "the kernel f has no output"),
     ({"dtype": "bool"}, "x is bool_?; expected float16, float32"),
-    ({"ins": 0}, "f got 0 inputs and 1 outputs; expected 1 and 1"),
+    ({"ins": 0}, "f got 0 inputs and 1 output; expected 1 and 1"),
     ({"grid": (1, 1)}, r"grid_dims is \(1, 1\); expected three whole numbers"),
     ({"grid": (3 / 1, 1, 1)}, r"grid_dims is \(3.0, 1, 1\); .* divide with //"),
-    ({"block": (2048, 1, 1)}, r"block_dims is \(2048, 1, 1\): 2048 threads; expected at most 1024"),
+    ({"block": (2048, 1, 1)}, r"block_dims is \(2048, 1, 1\), which is 2048 threads; expected at most 1024"),
     ({"pushed": "numpy"}, "x is a ndarray; a CUDA kernel")])
 def test_refused(change, text, gpu):
     x = mx.nd.ones(2).astype(change.get("dtype", "float32"))

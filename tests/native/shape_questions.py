@@ -13,6 +13,7 @@ import warnings
 import gluonops as gops
 import mxnet as mx
 from gluonops.contract import registry
+from gluonops.contract.errors import plural
 
 SUITES = {}   # operator -> (attributes, shapes)
 
@@ -163,7 +164,8 @@ def strange_graphs():
         for count in range(5):
             error = error_of(lambda: ask(graph(op.graph_name, {}, count)))   # noqa: B023
             if count != len(op.inputs):
-                assert f"the node has {count} inputs; expected {len(op.inputs)}" in error, (name, count, error)
+                text = f"the node has {plural(count, 'input')}; expected {len(op.inputs)}"
+                assert text in error, (name, count, error)
             error_of(lambda: ask(graph(f"_backward_{op.graph_name}", {}, count)))   # noqa: B023
         for number in "-1", "1", "4294967296", "x":
             text = graph(op.graph_name, {"__ext_extra_inputs__": number}, len(op.inputs))
@@ -193,7 +195,7 @@ def counts_of_inputs():
     for operator, attrs, expected in nodes:
         for count in {0, expected - 1, expected + 1, expected + 5}:
             symbol = mx.sym.load_json(graph(operator, attrs, count))
-            refused_everywhere(symbol, f"the node has {count} inputs; expected {expected}", (operator, attrs))
+            refused_everywhere(symbol, f"the node has {plural(count, 'input')}; expected {expected}", (operator, attrs))
 
 
 def refused_everywhere(symbol, text, where):

@@ -56,8 +56,8 @@ def test_says_its_instruction_set():
 
 def test_an_unknown_instruction_set_is_a_line():
     """The import says so, and the doctor."""
-    line = ("gluonops.native: GLUONOPS_NATIVE_TARGET is 'sse9'; expected base, avx2, avx512. Set one of them, or unset "
-            "it.")
+    line = ("gluonops.native: GLUONOPS_NATIVE_TARGET is 'sse9'; expected base, avx2, avx512. Set it to one of these, "
+            "or unset it.")
     env = {**os.environ, native.TARGET: "sse9"}
     done = fresh.python("-c", "import gluonops", env=env)
     assert done.returncode == 1 and done.stderr.splitlines()[-1].endswith(line)

@@ -226,5 +226,5 @@ def test_after_an_import_of_mxnet_that_failed():
     code = "import sys, types; sys.modules['mxnet.base'] = types.ModuleType('mxnet.base'); import gluonops"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1 and done.stderr.splitlines()[-1] == (
-        "ImportError: gluonops: import mxnet has failed in this process before. Start Python again, and import "
+        "ImportError: gluonops: an earlier import of mxnet has failed in this process. Start Python again, and import "
         "gluonops first.")

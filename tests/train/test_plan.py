@@ -24,7 +24,8 @@ def test_each_worker_reads_its_own_shard(images, size, workers, devices):
 
 
 def test_too_few_images():
-    with pytest.raises(gops.OpError, match="there are 3 images in a batch for 4 devices. Use larger batches"):
+    with pytest.raises(gops.OpError, match="a batch has 3 images for 4 devices; expected at least one image for each "
+                       "device. Use larger batches"):
         train.plan(3, 8, 0, 0, train.Workers(None, 0, 2, 2))
 
 

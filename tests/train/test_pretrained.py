@@ -62,12 +62,12 @@ def test_an_output_of_another_width_starts_anew(start, tmp_path):
 def test_files_that_are_refused(start, tmp_path):
     mx.nd.save(str(tmp_path / "list.params"), [mx.nd.zeros(3)])
     load = train.load_pretrained_classifier
-    refused("list.params is not a file of named arrays: they have no names", load,
+    refused("list.params is not a file of named arrays, because its arrays have no names", load,
             classifier("1"), tmp_path / "list.params")
     refused("none.params cannot be read: No such file", load, classifier("1"), tmp_path / "none.params")
     refused("list.params is not a file of named arrays", train.read_checkpoint, tmp_path / "list.params")
     other = gops.models.classifier("mlp", ["1"], SHAPE, embedding=2)
-    refused("lacks embed.2.weight; expected (2, ", load, other, start)
+    refused("lacks embed.2.weight; expected the shape (2, ", load, other, start)
     refused("--pretrained-names is names and --pretrained is x.checkpoint", load, other, "x.checkpoint", "names")
 
 
@@ -133,7 +133,7 @@ def test_first_layers_and_another_net(tmp_path):
     wide = gops.models.tiny_yolov2(classes=["cat"], anchors=[(1, 1), (2, 2)], head_channels=16)
     wide.initialize()
     wide(mx.nd.zeros((1, 3, 32, 32)))
-    refused("old.params has the shape (8, 1024, 3, 3) for head.1.conv.weight; expected (16, 1024, 3, 3)",
+    refused("old.params has the shape (8, 1024, 3, 3) for head.1.conv.weight; expected the shape (16, 1024, 3, 3)",
             train.load_pretrained_detector, wide, tmp_path / "old.params", ["cat"])
 
 

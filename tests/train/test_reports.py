@@ -69,7 +69,8 @@ def test_two_runs_in_one_folder(tmp_path):
     command = [sys.executable, "-c", LOCKED, str(tmp_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as first:
         assert first.stdout.readline() == "locked\n"
-        with pytest.raises(gops.OpError, match=f"process {first.pid} of .* writes its run to {tmp_path}. Wait for it"):
+        with pytest.raises(gops.OpError, match=f"process {first.pid} of .* is writing its run to {tmp_path}. Wait "
+                           "until"):
             run_files.lock_folder(tmp_path)
         first.kill()
     run_files.lock_folder(tmp_path)
@@ -86,7 +87,8 @@ def test_two_runs_on_a_file_system_without_locks(tmp_path, monkeypatch):
     lock = tmp_path / run_files.LOCK
     machine = socket.gethostname()
     lock.write_text(f"process {os.getppid()} of {machine}\n")
-    with pytest.raises(gops.OpError, match=f"process {os.getppid()} of {machine} writes its run to {tmp_path}. Wait"):
+    with pytest.raises(gops.OpError, match=f"process {os.getppid()} of {machine} is writing its run to {tmp_path}. "
+                       "Wait"):
         run_files.lock_folder(tmp_path)
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()

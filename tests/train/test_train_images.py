@@ -76,8 +76,10 @@ def test_parts_of_classes(tmp_path, rng):
             for place in range(count):
                 save(tmp_path / part / name / f"{place}.png", picture((8, 8), [], rng))
     load = train.classification_parts
-    refused("there are 0 images held out of blue; expected at least 1", load, "folder", tmp_path, ["blue"])
-    refused("there are 1 images to train on of red; expected at least 2", load, "folder", tmp_path, ["red"])
+    refused("of the classes blue, the data set has 0 images held out; expected at least 1", load, "folder", tmp_path,
+            ["blue"])
+    refused("of the classes red, the data set has 1 image to train on; expected at least 2", load, "folder", tmp_path,
+            ["red"])
     refused("there is no class 'green'; there are blue, red", load, "folder", tmp_path, ["green"])
     refused("classes are ('red', 'red'), with 'red' twice; expected one name or more, all different", load, "folder",
             tmp_path, ["red", "red"])
@@ -90,14 +92,14 @@ def test_a_held_out_image_that_does_not_fit(tmp_path, rng):
     for part in ("train", "val"):
         for place in range(3):
             save(tmp_path / part / "a" / f"{place}.png", picture((300, 2 + 200 * (part == "train")), [], rng))
-    refused("val/a/0.png: an image of 300 x 2 would be 28 x 0 in 28 x 28", train.classification_parts, "folder",
-            tmp_path)
+    refused("val/a/0.png: an image of 300 x 2 would be reduced to 28 x 0 in 28 x 28", train.classification_parts,
+            "folder", tmp_path)
     make_yolo(tmp_path, rng)
     save(tmp_path / "images" / "wide.png", picture((2000, 10), [], rng))
     (tmp_path / "labels" / "wide.txt").write_text("")
     (tmp_path / "val.txt").write_text("images/wide.png\n")
-    refused("images/wide.png: an image of 2000 x 10 would be 128 x 0 in 128 x 128", train.detection_parts, "yolo",
-            tmp_path, size=128)
+    refused("images/wide.png: an image of 2000 x 10 would be reduced to 128 x 0 in 128 x 128", train.detection_parts,
+            "yolo", tmp_path, size=128)
 
 
 def test_anchors(tmp_path):

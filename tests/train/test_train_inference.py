@@ -39,10 +39,11 @@ def test_refused(tmp_path, weights):
     detector = train.load_net(cfg, weights).detector
     gops.export.symbol(detector, tmp_path / "blue", (1, 3, 64, 96), metadata={"preprocessing": {"colours": "BGR"}})
     for text, options in (
-            ("mini-yolov2.cfg has no weights", {"path": cfg}), ("there is no file", {"path": tmp_path / "none"}),
+            ("no weights were passed for ", {"path": cfg}), ("there is no file", {"path": tmp_path / "none"}),
             ("takes data of shape (1, 3), and is neither", {"path": tmp_path / "dense"}),
             ("blue takes images prepared as {'colours': 'BGR'", {"path": tmp_path / "blue"}),
-            ("there are 1 names; the net has 2 classes", {"path": cfg, "weights": weights, "names": ["a"]})):
+            ("classes has 1 name; expected 2, one for each class of the net",
+             {"path": cfg, "weights": weights, "names": ["a"]})):
         with pytest.raises(gops.OpError) as caught:
             train.load_net(**options)
         assert text in str(caught.value)

@@ -64,7 +64,7 @@ class COCO(DetectionDataset):
         unknown = [category for category in own if category not in names]
         if unknown:
             raise OpError(WHERE, f"{path} has the category {unknown[0]!r}; expected one of {', '.join(names)}",
-                          "Add it to classes, or remove it from the file")
+                          "Add this name to classes, or remove the category from the file")
         numbers = {key: names.index(name) for key, name in categories.items()}
         pictures = _pictures(root, path, content, numbers, repairs)
         paths = [picture.picture for picture in pictures]
@@ -78,7 +78,7 @@ class COCO(DetectionDataset):
         if not len(self):
             condition = " with an object" if split == "train" else ""
             raise OpError(WHERE, f"{path} has no image{condition}",
-                          "Pass the name of another list, or create the file again")
+                          "Pass another split, or create the file again")
 
 
 def _find(root: str, split: str) -> tuple[str, bool]:
@@ -87,19 +87,19 @@ def _find(root: str, split: str) -> tuple[str, bool]:
     if split not in SPLITS:
         path = next((path for path in files if _stem(path) == split), None)
         if path is None:
-            raise OpError(WHERE, f"{root} has no {split}.json", "Pass the name of another list")
+            raise OpError(WHERE, f"{root} has no {split}.json", "Pass the name of a JSON file that is there as split")
         return path, True
     parts = {part: next(iter(_of_split(files, part)), None) for part in SPLITS}
     if parts["val"] or parts["train"]:
         part = split if parts["val"] else "train"
         if parts[part] is None:
             raise OpError(WHERE, f"{root} has no annotations/{PREFIX}{part}.json, and no other JSON file of {part}; "
-                          f"there is {os.path.relpath(parts['val'], root)}", "Add it, or ask for the split val alone")
+                          f"there is {os.path.relpath(parts['val'], root)}", "Add it, or pass split='val'")
         return parts[part], bool(parts["val"])
     likely = [path for path in files if path.endswith(".coco.json") or _stem(path).startswith(PREFIX)] or files
     if len(likely) != 1:
         named = f"{len(files)} JSON files, none of which is named train" if files else layouts.describe(root)
-        remedy = "Name the file to train on train.json" if files else layouts.nearest(root)
+        remedy = "Rename the file to train on to train.json" if files else layouts.nearest(root)
         raise OpError(WHERE, f"{root} has {named}; expected {LAYOUT}", remedy)
     return likely[0], False
 
@@ -135,7 +135,7 @@ def _pictures(root, path, content, numbers, repairs) -> list[Labelled]:
     for item in content["images"]:
         key = _key(item["id"])
         if key in rows:
-            raise _bad(path, "images", f"two have the id {item['id']!r}", "another for each")
+            raise _bad(path, "images", f"two items have the id {item['id']!r}", "another id for each")
         rows[key], lines[key] = [], []
     for index, item in enumerate(progress(content["annotations"], f"checking {os.path.basename(path)}")):
         name = f"annotation {item['id']}" if "id" in item else f"annotations[{index}]"
@@ -213,7 +213,8 @@ def _check_items(path, key, items, fields):
     for index, item in enumerate(items):
         missing = [field for field in fields if not isinstance(item, dict) or field not in item]
         if missing:
-            raise _bad(path, f"{key}[{index}]", f"no {', no '.join(missing)}", ", ".join(fields))
+            raise _bad(path, f"{key}[{index}]", f"it has no {' and no '.join(missing)}",
+                       f"the fields {', '.join(fields)}")
         for field in (*fields, "coco_url"):
             value = item.get(field)
             is_text = field in ("file_name", "name", "coco_url")
@@ -255,11 +256,11 @@ def _categories(path, content, repairs) -> dict[str | int | float, str]:
     for item in content["categories"]:
         key, name = _key(item["id"]), item["name"]
         if key in names:
-            raise _bad(path, "categories", f"two have the id {item['id']!r}", "another for each")
+            raise _bad(path, "categories", f"two items have the id {item['id']!r}", "another id for each")
         if name in parents and item.get("supercategory") in (None, "", "none") and key not in used:
             continue
         if name in ids:
-            repairs.note("same_name", f"{path}, category {item['id']} {name!r}", "another category has this name",
+            repairs.note("same_name", f"{path}, category {item['id']} {name!r}", "another category has this name too",
                          "another name for each")
         ids.add(name)
         names[key] = name
@@ -272,11 +273,11 @@ def _box(path, name, item, repairs) -> Sequence[float]:
     if not box and isinstance(polygons, list) and polygons:
         points = [*itertools.chain(*polygons)] if all(isinstance(each, list) for each in polygons) else polygons
         if len(points) >= 6 and len(points) % 2 == 0 and all(map(_is_number, points)):
-            repairs.note("polygon", f"{path}, {name}", "a polygon without a bbox", "a bbox")
+            repairs.note("polygon", f"{path}, {name}", "it has a polygon and no bbox", "a bbox")
             left, top = min(points[::2]), min(points[1::2])
             return left, top, max(points[::2]) - left, max(points[1::2]) - top
     if box is None:
-        raise _bad(path, name, "no bbox", "x, y, width, height")
+        raise _bad(path, name, "it has no bbox", "four numbers: x, y, width, height")
     if not isinstance(box, list) or len(box) != 4 or not all(map(_is_number, box)):
-        raise _bad(path, name, f"bbox is {repr(box)[:SHOWN]}", "x, y, width, height")
+        raise _bad(path, name, f"bbox is {repr(box)[:SHOWN]}", "four numbers: x, y, width, height")
     return box

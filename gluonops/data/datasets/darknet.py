@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ...contract.attributes import Attr, Int
-from ...contract.errors import OpError, naming
+from ...contract.errors import OpError, naming, plural
 from ...io.files import read_lines
 from ..base import class_names
 from ..images import ENDINGS, EXTENSIONS
@@ -63,7 +63,7 @@ class DataFile(NamedTuple):
         if file is None:
             raise OpError(OF_DATA_FILE, f"{self.path} has no {key}; expected a list of images",
                           f"Add a line {key} = FILE")
-        return listed_images(file, _folders(file), OF_DATA_FILE, "Add images, each in a line of text")
+        return listed_images(file, _folders(file), OF_DATA_FILE, "Add the path of an image in each line")
 
 
 def is_data_file(path: str | os.PathLike) -> bool:
@@ -110,8 +110,8 @@ def _names(path: str, options: dict) -> tuple[str, ...]:
     with naming(f"{path}, line {number}"):
         count = Attr("classes", Int(1), None).parse(OF_DATA_FILE, written)
     if count > len(names):
-        raise _error(OF_DATA_FILE, path, number, f"classes is {count}, and {value} has {len(names)} names",
-                     "Correct classes, or add names")
+        raise _error(OF_DATA_FILE, path, number, f"classes is {count}, and {value} has {plural(len(names), 'name')}; "
+                     "expected a name for each class", "Correct classes, or add names")
     return names[:count]   # Darknet reads no more of them
 
 
@@ -158,7 +158,7 @@ def listed_images(path: str, folders: Sequence[str], where: str, remedy: str) ->
     """
     images = [_listed_image(path, number, line, folders, where) for number, line in lines_of(path, where, remedy)]
     if not images:
-        raise OpError(where, f"{path} is empty; expected an image's path per line", remedy)
+        raise OpError(where, f"{path} is empty; expected the path of an image in each line", remedy)
     return images
 
 

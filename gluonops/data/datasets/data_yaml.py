@@ -50,7 +50,7 @@ class DataYaml(NamedTuple):
                 pictures += layouts.pictures_below(place)
         if not pictures:
             written = " and ".join(self.parts[split])
-            raise OpError(WHERE, f"{self.path}, {split}: {written} has no pictures; expected some", REMEDY)
+            raise OpError(WHERE, f"{self.path}, {split}: {written} has no pictures; expected at least one", REMEDY)
         return pictures
 
     def _find(self, split: str, written: str) -> str:
@@ -104,10 +104,10 @@ def read_data_yaml(path: str) -> DataYaml:
         problem = getattr(error, "problem", None) or str(error)
         raise OpError(WHERE, f"{path}{line}: {problem}; expected YAML", REMEDY) from error
     if not isinstance(content, dict):
-        raise _bad(path, "it is no mapping", "lines such as train: images/train")
+        raise _bad(path, "it is not a mapping", "lines such as train: images/train")
     parts = {split: _part(path, content, keys) for split, keys in ALIASES.items()}
     if not any(parts.values()):
-        raise _bad(path, "it has no train and no val", "a folder or a list of pictures in each")
+        raise _bad(path, "it has neither train nor val", "a folder or a list of pictures for each")
     folder = content.get("path") or "."
     points = content.get("kpt_shape") or []
     return DataYaml(path, _names(path, content), parts, folder.replace("\\", "/") if isinstance(folder, str) else ".",
@@ -124,7 +124,8 @@ def _part(path, content, keys):
     written = content.get(key) or []
     written = [written] if isinstance(written, str) else written
     if not isinstance(written, list) or not all(isinstance(each, str) for each in written):
-        raise _bad(path, f"{key} is {quoted(written)}", "a folder or a list of pictures, or several")
+        raise _bad(path, f"{key} is {quoted(written)}",
+                   "the path of a folder or of a list of pictures, or several paths")
     return written
 
 

@@ -68,12 +68,12 @@ def _in_folders(root, split, classes):
     unknown = sorted(set(present) - set(names))
     if unknown:
         raise OpError(WHERE, f"{folder} has the folder {unknown[0]!r}; expected classes only: {', '.join(names)}",
-                      "Rename it, or pass classes")
+                      "Rename the folder, or pass its name among classes")
     pictures = [(path, class_id) for class_id, name in enumerate(names) if name in present
              for path in layouts.pictures_in(os.path.join(folder, name))]
     if not pictures:
         raise OpError(WHERE, f"{folder} has no images ({ENDINGS}) in its classes' folders",
-                      "Add some, or pass another root")
+                      "Add images, or pass another root")
     return names, *zip(*pictures), held_out is not None
 
 
@@ -112,5 +112,5 @@ def _folders(root):
     """The names of the folders in ``root``, sorted."""
     _, folders = layouts.entries(root)
     if not folders:
-        raise OpError(WHERE, f"{root} has no folders; expected one per class", "Pass another root")
+        raise OpError(WHERE, f"{root} has no folders; expected a folder for each class", "Pass another root")
     return folders

@@ -200,8 +200,8 @@ class ClassificationRecords(Records, ClassificationDataset):
             # insightface's labels may go on behind the class
             is_alone = len(label) == 1 or self.has_headers and len(label) > 1
             if not is_alone or not np.isfinite(label[0]) or label[0] < 0 or label[0] != int(label[0]):
-                raise OpError(WHERE, f"{self.name(i)}: the label is {label.tolist()}; expected the number of a "
-                              "class", "Create the file again, or read it as one for detection")
+                raise OpError(WHERE, f"{self.name(i)}: the label is {label.tolist()}; expected the number of a class",
+                              "Create the file again, or read it as a data set for detection")
         labels = [int(label[0]) for label in self.packed]
         names = _names(classes, labels, self)
         headers = self.image_headers()
@@ -228,7 +228,7 @@ def _find(root, split, where):
     """(the path of the file, whether there is one for each split)"""
     if os.path.splitext(root)[1].lower() == ".rec":
         if not os.path.isfile(root):
-            raise OpError(where, f"there is no {root}", "Pass another root")
+            raise OpError(where, f"there is no file {root}", "Pass the path of a .rec file, or of its folder")
         return root, True
     paths = {part: _file(root, part) for part in ALIASES}
     part = split if paths["val"] else "train"
@@ -236,7 +236,7 @@ def _find(root, split, where):
     if path is None:
         missing = [os.path.join(root, f"{name}.rec") for name in ALIASES[part]]
         raise OpError(where, f"there is no {' and no '.join(missing)}; {root} has {layouts.describe(root)}",
-                      "Pass another root")
+                      "Pass the path of a .rec file, or of its folder")
     return path, bool(paths["val"])
 
 
@@ -262,8 +262,9 @@ def _objects(name, label, repairs):
         if (label[end:] == PADDING).all():   # a label is padded to a length that is no multiple of the objects'
             label = label[:end]
     if header < 2 or width < LEAST_WIDTH or len(label) < header or (len(label) - header) % width:
-        raise OpError(WHERE, f"{name}: a label of {len(label)} numbers that starts with {label[:2].tolist()}; expected "
-                      "the length of its header, the length of an object (at least 5), and objects of that length",
+        raise OpError(WHERE, f"{name}: it has a label of {len(label)} numbers that starts with {label[:2].tolist()}; "
+                      "expected the length of its header, the length of an object (at least 5), and objects of that "
+                      "length",
                       "Pack it as im2rec --pack-label does")
     rows = []
     for number, *edges in label[header:].reshape(-1, width)[:, :LEAST_WIDTH].tolist():
@@ -285,14 +286,15 @@ def _names(classes, class_ids, records):
     if classes is None:
         largest = int(max(class_ids))
         if largest < 0:
-            raise OpError(records.where, f"{records.path} has no object", "Pass classes")
+            raise OpError(records.where, f"{records.path} has no object, so its classes are not known",
+                          "Pass the names of the classes as classes")
         if largest >= MAX_UNNAMED:
-            raise OpError(records.where, f"{records.path} has the class {largest}; expected at most {MAX_UNNAMED} of "
-                          "them", "Pass classes, or create the file again")
+            raise OpError(records.where, f"{records.path} has the class {largest}; expected at most {MAX_UNNAMED} "
+                          "classes without names", "Pass the names of the classes as classes, or create the file again")
         return tuple(map(str, range(largest + 1)))
     names = class_names(classes, records.where)
     for i, class_id in enumerate(class_ids):
         if class_id >= len(names):
-            raise OpError(records.where, f"{records.name(i)}: the class is {class_id:g}; expected a whole number "
-                          f"from 0 to {len(names) - 1}", "Pass all classes, or create the file again")
+            raise OpError(records.where, f"{records.name(i)}: the class is {class_id:g}; expected a whole number from "
+                          f"0 to {len(names) - 1}", "Pass the names of all classes, or create the file again")
     return names

@@ -361,7 +361,7 @@ class ShapeScenes(Scenes):
         unknown = [name for name in classes if name not in OUTLINES]
         if unknown or not len(classes):
             raise OpError(where, f"classes are {tuple(classes)}; expected some of {', '.join(OUTLINES)}",
-                          "Pass such names")
+                          "Pass names of these outlines")
         super().__init__(where, classes, split, size, count, objects, seed, OF_SHAPES)
 
     def _object(self, rng):

@@ -39,6 +39,7 @@ CLASSES = ("aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat"
            "horse", "motorbike", "person", "pottedplant", "sheep", "sofa", "train", "tvmonitor")
 LINE = "line"   # the attribute of an element that has its line
 REMEDY = "Correct the file, or remove the image from the list"
+LISTS_REMEDY = "Pass the folder that contains VOC2007 or ImageSets, or name the lists to read in splits"
 LAYOUT = "ImageSets/Main, or JPEGImages beside Annotations, or a folder of these for each year, such as VOC2007"
 ORIGIN = 1   # VOC's number of the first pixel
 DIFFICULT = {"0": 0, "1": 1}
@@ -137,7 +138,7 @@ def _pairs(root: str, split: str, repairs: Repairs) -> tuple[bool, Iterator[tupl
         if not wanted:
             folder = next(os.path.dirname(path) for folder in folders for path in folder.lists.values())
             raise OpError(WHERE, f"{folder} has no {' or '.join(f'{name}.txt' for name in LISTS[split])}",
-                          "Pass the folder that has VOC2007 or ImageSets, or splits")
+                          LISTS_REMEDY)
         pairs = itertools.chain.from_iterable(_listed(*each) for each in wanted)
         held_out = [each for each in plan["val"] if each[1] == "val" and (each[0], "trainval") in wanted]
         if split == "train" and held_out:   # trainval has them, too
@@ -187,9 +188,10 @@ def _has_labels(folder, name):
 def _listed(folder: _Folder, name: str) -> Iterator[tuple[str | OpError, str]]:
     """(path of the image, or why there is none; path of its label) for each line of a list."""
     path = folder.lists.get(name, os.path.join(folder.root, "ImageSets", "Main", f"{name}.txt"))
-    lines = [line.strip() for line in read_lines(WHERE, path, "Pass another root or splits")]
+    lines = [line.strip() for line in read_lines(WHERE, path, LISTS_REMEDY)]
     if not any(lines):
-        raise OpError(WHERE, f"{path} is empty; expected an image's name per line", "Pass another root or splits")
+        raise OpError(WHERE, f"{path} is empty; expected the name of an image in each line",
+                      LISTS_REMEDY)
     images, labels = _stems(folder)
     for number, line in enumerate(lines, 1):
         if not line:
@@ -225,7 +227,7 @@ def _pairs_of_folders(root: str, split: str, years: Sequence[_Folder], repairs: 
     if parts[split] or parts["train"]:
         return bool(parts["val"]), _beside(parts[split] or parts["train"], repairs)
     if parts["val"]:
-        raise OpError(WHERE, f"{root} has no folder train", "Add it, or ask for the split val alone")
+        raise OpError(WHERE, f"{root} has no folder train", "Add it, or pass split='val'")
     whole = [folder for folder in (years or [_Folder.of(root)]) if _stems(folder)[1]]
     if not whole or not any(_stems(folder)[0] for folder in whole):
         raise layouts.unknown(WHERE, root, LAYOUT)
@@ -264,7 +266,8 @@ def _parse(path: str) -> ElementTree.Element:
         tree.start(tag, {LINE: str(parser.CurrentLineNumber)})
 
     def doctype(*_):   # entities could grow to any size
-        raise _bad(path, parser.CurrentLineNumber, "a document type", "none: labels have no entities")
+        raise _bad(path, parser.CurrentLineNumber, "it declares a document type",
+                   "none, because labels have no entities")
 
     parser.StartDoctypeDeclHandler = doctype
     parser.StartElementHandler = start
@@ -329,7 +332,8 @@ def _read(path, root, class_of, note: Callable) -> tuple[list[tuple], tuple[floa
     objects = root.findall("object")
     if len(objects) != sum(1 for _ in root.iter("object")):
         inner = next(item for item in root.iter("object") if item not in objects)
-        raise _bad(path, inner.get(LINE), "an <object> inside another element", "it inside of the root")
+        raise _bad(path, inner.get(LINE), "an <object> is inside of another element",
+                   "every <object> directly in the root")
     size = root.find("size")
     return [_object(path, item, class_of, note) for item in objects], (_side(size, "width"), _side(size, "height"))
 
@@ -346,7 +350,7 @@ def _side(size, tag):
 def _section(path, parent, tag):
     element = parent.find(tag)
     if element is None:
-        raise _bad(path, parent.get(LINE), f"<{parent.tag}> has no <{tag}>", "one")
+        raise _bad(path, parent.get(LINE), f"<{parent.tag}> has no <{tag}>", f"one <{tag}>")
     return element
 
 
@@ -383,7 +387,7 @@ def _difficult(path, item, note):
     if text in DIFFICULT:
         return DIFFICULT[text]
     if element is None:
-        note("difficult", f"{path}, line {item.get(LINE)}", "<object> has no <difficult>", "one")
+        note("difficult", f"{path}, line {item.get(LINE)}", "<object> has no <difficult>", "one <difficult>")
     else:
         note("difficult", f"{path}, line {element.get(LINE)}", f"<difficult> is {text!r}", "0 or 1")
     return SPELLED.get(text.lower(), 0)

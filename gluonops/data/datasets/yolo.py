@@ -137,7 +137,7 @@ def _lists(root, split):
     part, has_split = _part(parts, split)
     if parts[part] is None:
         raise OpError(WHERE, f"{root} has no {' or '.join(f'{name}.txt' for name in ALIASES[part])}",
-                      "Create one of them")
+                      "Create such a list of pictures")
     images = listed_images(parts[part], (root, os.path.dirname(root)), WHERE, "Pass another root")
     return Source(images, _names_of(root), has_split)
 
@@ -154,7 +154,7 @@ def _split_folders(root, split):
         return None
     part, has_split = _part(parts, split)
     if parts[part] is None:
-        raise OpError(WHERE, f"{root} has no pictures to train on; expected {LAYOUT}", "Add them")
+        raise OpError(WHERE, f"{root} has no pictures to train on; expected {LAYOUT}", "Add pictures to train on")
     return Source(layouts.pictures_below(parts[part]), _names_of(root), has_split, True)
 
 
@@ -194,8 +194,8 @@ def _names_of(root):
 
 def _without_names(root):
     files = " and ".join(map(os.path.basename, names_files(root))) or "no *.names, no classes.txt and no data.yaml"
-    return OpError(WHERE, f"{root} has {files}; expected one file with the classes' names",
-                   "Pass classes, names or such a file")
+    return OpError(WHERE, f"{root} has {files}; expected one file with the names of the classes",
+                   "Pass classes, or add a file classes.txt with a name in each line")
 
 
 def label_of(image: str, root: str) -> str:

@@ -70,7 +70,7 @@ class Augment:
             low, high = 1, 0
         if low > high:
             raise OpError("data.Augment", f"scale is {scale!r}; expected two numbers above 0, the smaller first",
-                          "Pass another scale")
+                          "Pass for instance (0.8, 1.25)")
         self.scale = low, high
 
     def __call__(self, image: np.ndarray, boxes: np.ndarray, size: Size,

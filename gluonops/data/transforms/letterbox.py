@@ -186,8 +186,9 @@ def _inner(where, old, new):
     else:
         inner = width * field_height // height, field_height
     if min(inner) < 1:
-        raise OpError(where, f"an image of {width} x {height} would be {inner[0]} x {inner[1]} in {field_width} x "
-                      f"{field_height}", "Crop the image, or choose a larger size")
+        raise OpError(where, f"an image of {width} x {height} would be reduced to {inner[0]} x {inner[1]} in "
+                      f"{field_width} x {field_height}; expected at least one pixel each way",
+                      "Crop the image, or choose a larger size")
     return inner
 
 
@@ -202,7 +203,8 @@ def _placement(image_size, size):
 def _moved(where, boxes, move):
     boxes = as_numpy(boxes)
     if boxes.ndim < 1 or boxes.shape[-1] < 4:
-        raise OpError(where, f"boxes has shape {boxes.shape}; expected (..., 4 or more)", "Pass corners, in pixels")
+        raise OpError(where, f"boxes has shape {boxes.shape}; expected (..., 4 or more)",
+                      "Pass the corners of the boxes in pixels, in the last axis")
     moved = boxes.astype("float32")
     is_padding = (moved[..., :4] == -1).all(-1, keepdims=True)
     moved[..., :4] = np.where(is_padding, moved[..., :4], move(moved[..., :4].astype("float64")))
@@ -222,7 +224,8 @@ def _pixels(where, image):
     if pixels.dtype == np.uint8:
         return pixels.astype("float32") / np.float32(255)
     if pixels.dtype.kind != "f":
-        raise OpError(where, f"image is {pixels.dtype}; expected uint8, 0 to 255, or floats, 0 to 1", "Convert it")
+        raise OpError(where, f"image is {pixels.dtype}; expected uint8, 0 to 255, or floats, 0 to 1",
+                      "Convert it with astype")
     return pixels.astype("float32")
 
 

@@ -271,5 +271,6 @@ def _pair(size, where):
     """(width, height) from a number or a pair."""
     pair = (size, size) if np.ndim(size) == 0 else tuple(size)
     if len(pair) != 2:
-        raise OpError(where, f"size is {size!r}; expected a number or (width, height)", "Pass another size")
+        raise OpError(where, f"size is {size!r}; expected a number or (width, height)",
+                      "Pass for instance 416, or (416, 288)")
     return tuple(Attr("size", Int(1), 416).parse(where, side) for side in pair)

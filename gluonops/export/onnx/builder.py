@@ -301,7 +301,7 @@ def _info(name: str, shape: Sequence[Size], dtype: Any) -> onnx.ValueInfoProto:
 
 def refusal(node: Node, what: str) -> OpError:
     """An OpError for a node that ONNX, or the operator's converter, does not support. ``what`` is the reason."""
-    return OpError("export.onnx", f"the node {node.name!r} ({node.op}) {what}",
+    return OpError("export.onnx", f"the node {node.name!r} ({node.op}) cannot be exported to ONNX: it {what}",
                    "Replace it in the net, or export symbol JSON")
 
 
@@ -356,7 +356,7 @@ def opset_of(graph: Graph, opset: int | None) -> int:
     for node, needed in needs.items():
         if opset is not None and opset < needed:
             raise OpError("export.onnx", f"the node {node.name!r} is the operator {node.op}, which ONNX has from opset "
-                          f"{needed} on; opset is {opset}", f"Leave opset out, or pass {first}")
+                          f"{needed} on, and opset is {opset}", f"Leave opset out, or pass {first}")
     return first if opset is None else opset
 
 

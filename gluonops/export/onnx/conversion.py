@@ -93,7 +93,7 @@ def _check_converters(live: set[Node]) -> None:
     first, *others = dict.fromkeys(kind(node) for node in lacking)
     what = f"the node {lacking[0].name!r} is the operator {first}, which has no converter to ONNX"
     if others:
-        what += f"; nor have {', '.join(others)}"
+        what += f", and neither have {', '.join(others)}"
     raise OpError(WHERE, what, "Replace it in the net, or export symbol JSON")
 
 
@@ -105,9 +105,9 @@ def _convert(model: Model, node: Node, tensors: dict[Entry, Tensor], sizes: Size
     try:
         results = CONVERTERS[operator_of(node)](OnnxCall(model, node, quantizer.inputs(node, inputs), sizes))
     except OverflowError as error:   # of an attribute; MXNet's result depends on the processor
-        raise refusal(node, f"has a number that its type of integers does not hold ({error})") from error
+        raise refusal(node, f"has an attribute that does not fit its integer type ({error})") from error
     except Undecided as error:
-        raise refusal(node, f"has no converter for any size: {error}") from error
+        raise refusal(node, f"has no converter for sizes that are free: {error}") from error
     if not isinstance(results, list):
         results = [results]
     for index, result in enumerate(results):
@@ -118,5 +118,5 @@ def _convert(model: Model, node: Node, tensors: dict[Entry, Tensor], sizes: Size
 def _tensor(tensors: dict[Entry, Tensor], entry: Entry) -> Tensor:
     """The tensor of an output. An OpError is raised if its converter does not make it."""
     if entry not in tensors:
-        raise refusal(entry[0], f"has its output {entry[1]} read, which its converter does not make")
+        raise refusal(entry[0], f"has an output {entry[1]} that is read, and its converter does not write that output")
     return tensors[entry]

@@ -33,8 +33,8 @@ class OnnxNet:
         inputs = self._session.get_inputs()
         if len(inputs) != 1 or inputs[0].type not in DTYPES:
             described = ", ".join(f"{one.name} ({one.type})" for one in inputs)
-            raise OpError(where, f"{path} has the inputs {described}; expected one of floats, the images",
-                          "Export a net that takes images alone")
+            raise OpError(where, f"{path} has the inputs {described}; expected one input of floats, the images",
+                          "Export a net that takes only images")
         batch, *sides = inputs[0].shape
         if not all(isinstance(side, int) for side in sides):
             raise OpError(where, f"{path} takes data of shape {tuple(inputs[0].shape)}; expected fixed sizes, except "
@@ -47,7 +47,7 @@ class OnnxNet:
         try:
             properties = self._session.get_modelmeta().custom_metadata_map
         except UnicodeDecodeError as error:
-            raise OpError(where, f"{path} has metadata that are no text ({error})", "Export the net again") from error
+            raise OpError(where, f"{path} has metadata that is not text ({error})", "Export the net again") from error
         self.metadata = {name: _value(text) for name, text in properties.items()}
 
     def __call__(self, data: mx.nd.NDArray) -> list[mx.nd.NDArray]:

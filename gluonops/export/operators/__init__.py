@@ -16,7 +16,7 @@ module, such as :mod:`.layers`. What is known of an operator stands there, one t
 
     @torch("LRN")
     def _(call, *, nsize, alpha, beta, knorm):
-        call.refuse_if(nsize % 2 == 0, "has an even nsize, of which MXNet makes the next odd one")
+        call.refuse_if(nsize % 2 == 0, "has an even nsize, in place of which MXNet takes the next odd one")
         return Form(module="nn.LocalResponseNorm", args={"size": nsize, "alpha": Single(alpha), ...})
 
 **Attributes.** The keyword-only parameters of a function name the attributes that it takes. They arrive as numbers,

@@ -10,6 +10,8 @@ from .registry import OnnxCall, Tensor, TorchCall, in_torch, indices, onnx, shap
 from .shapes import Call, Shape
 from .windows import across
 
+DROPS_ALWAYS = "drops numbers at inference, too; expected mode='training'"
+
 # -- activations and dropout ------------------------------------------------------------------------------------------
 traits("Activation", "LeakyReLU", "relu", "clip", "gluonops_mish", "gluonops_swish", "gluonops_hard_swish",
        "gluonops_gelu", is_activation=True)
@@ -102,7 +104,7 @@ def _(call: TorchCall, *, act_type, slope) -> Form:
         return Form(module="nn.PReLU", args={"num_parameters": call.shapes[1][0]}, state={"weight": 1})
     if act_type == "elu":
         return Form(f"F.elu({{0}}, {Single(slope)!r})", "nn.ELU", {"alpha": Single(slope)})
-    call.refuse_if(act_type not in ("selu", "gelu"), f"has act_type {act_type}, which is random")
+    call.refuse_if(act_type not in ("selu", "gelu"), f"has act_type {act_type}, which draws random numbers")
     return Form(f"F.{act_type}({{0}})", f"nn.{act_type.upper()}")
 
 
@@ -129,14 +131,14 @@ def _(call: OnnxCall, data: Tensor) -> Tensor:
 @onnx("Dropout")
 def _(call: OnnxCall, data: Tensor, *, mode) -> Tensor:
     if mode == "always":
-        raise call.refuse("drops numbers at inference, too")
+        raise call.refuse(DROPS_ALWAYS)
     return data
 
 
 @torch("Dropout")
 def _(call: TorchCall, *, p, mode, axes) -> Form:
     """Elements along some axes may share their fate."""
-    call.refuse_if(mode != "training", "drops at inference as well")
+    call.refuse_if(mode != "training", DROPS_ALWAYS)
     one_each = ", ".join(":1" if axis in axes else ":" for axis in range(max(axes, default=0) + 1))
     text = f"{{0}} * {{self}}(torch.ones_like({{0}}[{one_each}]))" if axes else "{self}({0})"
     return Form(module="nn.Dropout", args={"p": p}, call=text)
@@ -172,7 +174,7 @@ def _(call: OnnxCall, data: Tensor, *lengths: Tensor, axis, temperature, use_len
     axis = call.from_front(axis)
     if use_length:
         if (function, sign) != ("Softmax", 1):
-            raise call.refuse("masks by length")
+            raise call.refuse("has use_length=True; expected False")
         others = [i for i in range(len(call.shape)) if i != axis]
         inside = lengths[0].within(call.shape, axis, others)
         data = inside.apply("Where", data, -np.inf)
@@ -191,7 +193,8 @@ def _(call: TorchCall, *, axis, temperature, use_length, function="softmax", mod
     temperature = sign * (temperature or 1.0)
     data = "{0}" if temperature == 1 else f"{{0}} / {temperature!r}"
     if use_length:
-        call.refuse_if(function == "log_softmax", "takes lengths")
+        call.refuse_if(function == "log_softmax",
+                       f"computes {function} with use_length=True; expected softmax or softmin")
         return Form(call.snippet("softmax_within", inputs=f"{data}, {{1}}", axis=axis))
     if temperature != 1:
         return Form(f"F.{function}({data}, {axis})")

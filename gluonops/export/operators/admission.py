@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ...contract import registry
 from ...contract.attributes import Attr, Int, IntOrTuple, Kind
-from ...contract.errors import OpError, naming, quoted, shortened
+from ...contract.errors import OpError, naming, plural, quoted, shortened
 from ...runtime import importing
 from .. import rules
 from ..cut import HeadError, remaining
@@ -154,7 +154,7 @@ def _reason_against(node: Node, written: int) -> tuple[str, str] | None:
         return _without_class(node)
     if not any(map(_mxnet_has, (op, f"_contrib_{op}", OLD_NAMES.get(op, "")))):
         return (f"is the operator {shortened(op, 200)}, which MXNet {version_text(CURRENT)} does not have; the file "
-                f"was written by MXNet {version_text(written)}", "Load the library that defines it first")
+                f"was written by MXNet {version_text(written)}", "Load the library that defines the operator first")
     return None
 
 
@@ -177,7 +177,7 @@ def _without_class(node: Node) -> tuple[str, str] | None:
             if "Cannot find custom operator" not in error.what:
                 return None
     return (f"is the Custom operator {shortened(kind(node), 200)}, and the class that computes it is not registered "
-            "here", "Import the module that registers it first")
+            "here", "Import the module that registers the class first")
 
 
 def _mxnet_has(op: str) -> bool:
@@ -195,8 +195,8 @@ def _todays_name(node: Node) -> str:
     for name in (f"_contrib_{node.op}", OLD_NAMES.get(node.op, "")):   # MultiBoxPrior and others moved there
         if _is_known(name):
             return name
-    raise OpError("export", f"the node {quoted(node.name)} is the operator {shortened(kind(node), 200)}, of which "
-                  "gluonops knows nothing without MXNet", "Run: gluonops install-mxnet")
+    raise OpError("export", f"the node {quoted(node.name)} is the operator {shortened(kind(node), 200)}, which "
+                  "gluonops does not know without MXNet", "Run: gluonops install-mxnet")
 
 
 def _is_known(op: str) -> bool:
@@ -244,12 +244,13 @@ def _check_sizes(graph: Graph) -> None:
             _check_sizes(subgraph)
         signature = Signature(0, (), 1) if node.is_variable else _signature(node)
         if len(node.inputs) != signature.inputs:
-            raise _bad(node, f"({kind(node)}) has {len(node.inputs)} inputs; expected {signature.inputs}")
+            raise _bad(node, f"({kind(node)}) has {plural(len(node.inputs), 'input')}; expected {signature.inputs}")
         outputs[node] = signature.outputs
     read = [entry for node in outputs for entry in node.inputs]
     for node, index in read + graph.outputs:
         if index >= outputs[node]:
-            raise OpError("export", f"it reads output {index} of the node {quoted(node.name)}, which does not have it",
+            raise OpError("export",
+                          f"the graph reads output {index} of the node {quoted(node.name)}, which has no such output",
                           "Export the net again")
 
 

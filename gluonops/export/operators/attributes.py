@@ -46,7 +46,7 @@ def _record(op: str, name: str, given: tuple[tuple[str, str], ...]) -> Mapping[s
     """The record of a node of one of MXNet's operators, which is parsed once."""
     operator, where = schema.find(op), f"the node {quoted(name)} ({op})"
     if operator is None:
-        raise OpError("export", f"{where} is no operator of MXNet 1.9.1", "Export the net again")
+        raise OpError("export", f"{where} is not an operator of MXNet 1.9.1", "Export the net again")
     texts = {key: text for key, text in given if not is_mark(key)}
     for key in texts:
         if key not in operator.attributes and not operator.open:

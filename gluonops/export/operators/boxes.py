@@ -29,9 +29,9 @@ def _(call: OnnxCall, data: Tensor, *, topk, in_format, out_format) -> Tensor:
     """
     sizes = call.shapes[0]
     if len(sizes) > 3:
-        raise call.refuse("has more than one batch axis")
+        raise call.refuse("has several batch axes; expected one")
     if in_format != out_format:
-        raise call.refuse("changes the format of the boxes")
+        raise call.refuse(f"has in_format {in_format} and out_format {out_format}; expected the same for both")
     has_batch = len(sizes) == 3
     batch, count, columns = sizes if has_batch else (1, *sizes)
     rows = data if has_batch else data.reshape((batch, count, columns))
@@ -51,7 +51,7 @@ def _(call: OnnxCall, data: Tensor, *, topk, in_format, out_format) -> Tensor:
 def _(call: TorchCall, *, overlap_thresh, valid_thresh, topk, coord_start, score_index, id_index, background_id,
       force_suppress, in_format, out_format) -> str:
     call.refuse_if(call.ndim != 3 or (in_format, out_format) != ("corner", "corner"),
-                   "has boxes that are not rows of corners for each image")
+                   "has other boxes than the corners of boxes in rows, (batch, boxes, columns)")
     return call.snippet("box_nms", overlap=Single(overlap_thresh), valid=Single(valid_thresh), topk=topk,
                         box=coord_start, score=score_index, class_id=id_index, background=background_id,
                         force=force_suppress)

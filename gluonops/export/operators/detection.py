@@ -25,7 +25,7 @@ def _(call: Call, *, feature_stride) -> int:
 # -- SSD --------------------------------------------------------------------------------------------------------------
 @shape("_contrib_MultiBoxPrior")
 def _(call: Call, data: Shape, *, sizes, ratios) -> Shape:
-    call.check(len(data) == 4, 0, "images")
+    call.check(len(data) == 4, 0, "4 dimensions")
     return 1, data[2] * data[3] * (len(sizes) + len(ratios) - 1), 4
 
 
@@ -60,7 +60,7 @@ def _(call: Call, scores: Shape, *others: Shape) -> Shape:
 
 @torch("_contrib_MultiBoxDetection")
 def _(call: TorchCall, *, clip, threshold, background_id, nms_threshold, force_suppress, variances, nms_topk) -> str:
-    call.refuse_if(background_id != 0, "has another background than class 0")
+    call.refuse_if(background_id != 0, f"has background_id {background_id}; expected 0")
     return call.snippet("multi_box_detection", threshold=Single(threshold), variances=list(map(Single, variances)),
                         overlap=Single(nms_threshold), topk=nms_topk, force=force_suppress, clip=clip)
 
@@ -153,7 +153,7 @@ def _(call: OnnxCall, *inputs: Tensor, rpn_pre_nms_top_n, rpn_post_nms_top_n, th
     """The best boxes of each image that do not overlap, over and over until the rows are full."""
     model, batch = call.model, call.shapes[0][0]
     if most == 1 != batch:
-        raise call.refuse("takes one image at a time")
+        raise call.refuse("takes one image at a time; expected a batch of 1")
     boxes, scores, count = _candidates(call)
     tried = min(rpn_pre_nms_top_n, count) if rpn_pre_nms_top_n > 0 else count
     rows = rpn_post_nms_top_n

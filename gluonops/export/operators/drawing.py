@@ -102,7 +102,7 @@ def _(call: OnnxCall, *inputs: Tensor, op) -> Tensor:
 def _(call: OnnxCall, data: Tensor, *, get_prob) -> Tensor:
     """ONNX takes the logarithms of the probabilities, a row for each image."""
     if get_prob:
-        raise call.refuse("returns the probabilities of what it draws")
+        raise call.refuse("has get_prob=True; expected False")
     *batch, classes = call.shapes[0]
     count = int(np.prod(call.shape[len(batch):], dtype=int))
     rows = data.apply("Log").reshape((*batch, classes) if batch else (1, classes))

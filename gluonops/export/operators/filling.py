@@ -96,14 +96,14 @@ def _(call: Call, data: Shape, *, axis) -> Shape:
 def _(call: OnnxCall, *like: Tensor | None, start, step, repeat) -> Tensor:
     """Numbers along the batch, or along the axis of a reader. Others are constants."""
     if len(call.shape) > 1 or repeat != 1:
-        raise call.refuse("counts the elements of the whole batch")
+        raise call.refuse("counts the elements of the whole batch; expected to count along one axis")
     return call.model.positions(call.shape[0], call.dtype) * step + start
 
 
 @torch("_contrib_arange_like")
 def _(call: TorchCall, *, start, step, repeat, axis) -> str:
     call.refuse_if(axis is None or (start, step, repeat) != (0, 1, 1),
-                   "counts otherwise than along an axis, from 0 in steps of 1")
+                   "counts in another way; expected to count along one axis, from 0 in steps of 1")
     return f"torch.arange({{0}}.shape[{axis}], dtype={{0}}.dtype, device={{0}}.device)"
 
 
@@ -209,7 +209,7 @@ def _(call: Call, data: Shape, *, reps) -> Shape:
     """NumPy would count to the number of parts, whatever it is."""
     rank = max(len(reps), len(data))
     counts, sizes = ((1,) * (rank - len(each)) + tuple(each) for each in (reps, data))
-    call.check(all(count > 0 for count in counts), 0, "elements in what is made")
+    call.check(all(count > 0 for count in counts), 0, "numbers of repetitions of at least 1")
     return tuple(map(operator.mul, sizes, counts))
 
 
@@ -241,7 +241,7 @@ def _(call: Call, x: np.ndarray, *, repeats, axis) -> np.ndarray:
 
 @shape("repeat")
 def _(call: Call, data: Shape, *, repeats, axis) -> Shape:
-    call.check(repeats > 0, 0, "elements in what is made")
+    call.check(repeats > 0, 0, "numbers of repetitions of at least 1")
     if axis is None:
         return (math.prod(data) * repeats,)
     axis = call.from_front(axis)
@@ -269,7 +269,8 @@ def _(call: TorchCall, *, repeats, axis) -> str:
 
 @shape("Pad")
 def _(call: Call, data: Shape, *, pad_width) -> Shape:
-    call.check(len(data) in (4, 5) and not any(pad_width[:4]), 0, "images or clips, which it pads alone")
+    call.check(len(data) in (4, 5) and not any(pad_width[:4]), 0,
+               "images or clips, of which only the pixels are padded")
     return tuple(size + pad_width[2 * axis] + pad_width[2 * axis + 1] for axis, size in enumerate(data))
 
 

@@ -9,6 +9,8 @@ from .forms import Form, number
 from .registry import OnnxCall, Tensor, TorchCall, indices, onnx, shape, torch, traits, types
 from .shapes import Call, Shape
 
+MASK = "has ret_typ mask; expected indices, value or both"
+
 traits("batch_take", "gather_nd", "pick", "take", reads_any_types=True)
 traits("batch_take", "one_hot", "pick", "sort", "take", jumps=True)
 traits("argsort", "topk", jumps=True, ranks=True, orders=True, makes_indices=True)
@@ -67,7 +69,7 @@ def _(call: Call, data: Shape, indices: Shape, *, axis) -> Shape:
 def _(call: OnnxCall, data: Tensor, indices: Tensor, *, axis, mode) -> Tensor:
     axis = call.from_front(axis)
     if not isinstance(call.shapes[0][axis], int):
-        raise call.refuse("takes from the batch")
+        raise call.refuse("takes elements along the batch axis; expected another axis")
     return data.apply("Gather", indices.as_indices(call.shapes[0][axis], mode), axis=axis)
 
 
@@ -121,7 +123,7 @@ def _(call: Call, data: Shape, indices: Shape | None) -> Shape:
 @shape("gather_nd")
 def _(call: Call, data: Shape, indices: Shape) -> Shape:
     count, *rest = indices
-    call.check(count <= len(data), 1, f"rows of indices for {len(data)} axes at most")
+    call.check(count <= len(data), 1, f"rows of indices for at most {len(data)} axes")
     return (*rest, *data[count:])
 
 
@@ -168,7 +170,7 @@ def _(call: Call, data: Shape, *, axis, k, ret_typ) -> Shape | list[Shape]:
     if ret_typ != "mask":
         index = -1 if axis is None else call.from_front(axis)
         count = k or sizes[index]
-        call.check(count <= sizes[index], 0, f"at least {count} along axis {index}")
+        call.check(count <= sizes[index], 0, f"a size of at least {count} along axis {index}")
         sizes[index] = count
     return [tuple(sizes)] * 2 if ret_typ == "both" else tuple(sizes)
 
@@ -186,9 +188,9 @@ def _(call: Call, data: Shape, *, axis) -> Shape:
 @onnx("sort", k=0, ret_typ="value", dtype=None)
 def _(call: OnnxCall, data: Tensor, *, axis, is_ascend, k, ret_typ, dtype) -> Tensor | list[Tensor]:
     if axis is None or not isinstance(call.shapes[0][call.from_front(axis)], int):
-        raise call.refuse("sorts over the batch; expected another axis")
+        raise call.refuse("sorts along the batch axis; expected another axis")
     if ret_typ == "mask":
-        raise call.refuse("returns a mask")
+        raise call.refuse(MASK)
     axis = call.from_front(axis)
     length = call.shapes[0][axis]
     values, indices = data.apply("TopK", call.model.ints(min(k or length, length)), outputs=2, axis=axis,
@@ -209,6 +211,6 @@ def _(call: TorchCall, *, axis, is_ascend, k, ret_typ, dtype) -> Form | str:
     order = f"{{0}}.sort(dim={axis}, descending={not is_ascend}, stable=True)"
     if ret_typ == "value":
         return f"{order}[0]{part}"
-    call.refuse_if(ret_typ == "mask", "has ret_typ mask; expected indices, value or both")
+    call.refuse_if(ret_typ == "mask", MASK)
     indices = f"{order}[1]{part}.to({call.chosen_type(dtype)})"
     return indices if ret_typ == "indices" else Form(f"{order}[0]{part}, {indices}", outputs=2)

@@ -31,7 +31,7 @@ def _convolved(call: Call, groups: int) -> list[int]:
     """The sizes of the map that a convolution makes."""
     kernel, strides, _, _ = call.window()
     sizes = [(size - span) // stride + 1 for size, stride, span in zip(pixels_of(call, kernel), strides, _spans(call))]
-    call.check(call.data[1] % groups == 0, 0, f"channels in {groups} groups")
+    call.check(call.data[1] % groups == 0, 0, f"a number of channels that is divisible by {groups}")
     return sizes
 
 
@@ -95,7 +95,7 @@ def _(call: Call, *, kernel, num_filter, num_group, adj, target_shape) -> Shape:
 def _(call: OnnxCall, *inputs: Tensor, adj, target_shape) -> Tensor:
     check_onnx_layout(call)
     if any(target_shape):
-        raise call.refuse("has a target_shape, which MXNet 1.9.1 itself fails on")
+        raise call.refuse("has a target_shape, with which MXNet 1.9.1 itself fails")
     options = _window_options(call)
     padding = adj or (0,) * len(options["kernel_shape"])
     return call.model.add("ConvTranspose", *inputs, output_padding=padding, **options)
@@ -104,11 +104,12 @@ def _(call: OnnxCall, *inputs: Tensor, adj, target_shape) -> Tensor:
 @torch("Deconvolution")
 def _(call: TorchCall, *, target_shape) -> Form:
     check_torch_layout(call)
-    call.refuse_if(any(target_shape), "has a target_shape, which MXNet 1.9.1 itself fails on")
-    call.refuse_if(call.ndim > 4, "has three dimensions, for which MXNet has no float64 to compare with")
+    call.refuse_if(any(target_shape), "has a target_shape, with which MXNet 1.9.1 itself fails")
+    call.refuse_if(call.ndim > 4,
+                   "has a kernel of three dimensions, which MXNet cannot compute in float64 to compare with")
     _, strides, _, dilations = call.window()
     call.refuse_if(max(strides) > 1 and max(dilations) > 1,
-                   "has strides and dilations, for which MXNet's float64 is wrong")
+                   "has both strides and dilations, with which MXNet computes wrong numbers in float64")
     return _convolution_form(call, "ConvTranspose", "conv_transpose")
 
 
@@ -180,7 +181,7 @@ def _(call: Call, first: Shape, second: Shape, *, kernel_size, max_displacement,
     call.expect(1, first)
     border = max_displacement + (kernel_size - 1) // 2
     rows, columns = (-(-(size + 2 * pad_size - 2 * border) // stride1) for size in first[2:])
-    call.check(rows > 0 and columns > 0, 0, "more pixels")
+    call.check(rows > 0 and columns > 0, 0, "at least as many pixels as the window has")
     return first[0], (2 * (max_displacement // stride2) + 1) ** 2, rows, columns
 
 

@@ -85,7 +85,7 @@ def _(call: Call, data: Shape, label: Shape | None) -> Shape:
 
 @torch("SVMOutput")
 def _(call: TorchCall, *, margin, regularization_coefficient, use_linear) -> str:
-    call.refuse_if(call.ndim != 2, "reads data of more than two dimensions, with a label for each number but the last")
+    call.refuse_if(call.ndim != 2, "reads data of more than two dimensions; expected (batch, classes)")
     return call.snippet("svm_output", Single(margin), Single(regularization_coefficient), not use_linear)
 
 
@@ -103,13 +103,14 @@ def _(call: Call, data: Shape, label: Shape | None, *, multi_output) -> Shape:
 @torch("SoftmaxOutput")
 def _(call: TorchCall, *, grad_scale, ignore_label, multi_output, use_ignore, preserve_shape, normalization, out_grad,
       smooth_alpha) -> str:
-    call.refuse_if(out_grad or smooth_alpha, "has out_grad or smooth_alpha")
+    call.refuse_if(out_grad or smooth_alpha, "has out_grad or smooth_alpha; expected neither")
     scale = number(Single(grad_scale))
     if call.shapes[0] == call.shapes[1]:
         call.refuse_if(normalization != "null" or multi_output,
-                       "has dense labels with multi_output or a normalization")
+                       "has dense labels with multi_output or a normalization; expected neither with them")
         return f"GivenGradient.apply({{0}}, {{0}}.softmax(-1), {scale} * ({{0}}.softmax(-1) - {{1}}))"
-    call.refuse_if(call.ndim > 2 and not multi_output and not preserve_shape, "takes the softmax over several axes")
+    call.refuse_if(call.ndim > 2 and not multi_output and not preserve_shape,
+                   "computes the softmax over several axes; expected preserve_shape or multi_output")
     options = f", {1 if multi_output else -1}"
     if use_ignore:
         options += f", ignore_label={number(Single(ignore_label))}"

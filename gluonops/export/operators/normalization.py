@@ -186,7 +186,7 @@ def _(call: OnnxCall, data: Tensor, *, nsize, alpha, beta, knorm) -> Tensor:
 
 @torch("LRN")
 def _(call: TorchCall, *, nsize, alpha, beta, knorm) -> Form:
-    call.refuse_if(call.ndim != 4, "normalizes data without pixels, or clips")
-    call.refuse_if(nsize % 2 == 0, "has an even nsize, of which MXNet makes the next odd one")
+    call.refuse_if(call.ndim != 4, f"normalizes data of {call.ndim} dimensions; expected 4")
+    call.refuse_if(nsize % 2 == 0, "has an even nsize, in place of which MXNet takes the next odd one")
     args = {"size": nsize, "alpha": Single(alpha), "beta": Single(beta), "k": Single(knorm)}
     return Form(module="nn.LocalResponseNorm", args=args)

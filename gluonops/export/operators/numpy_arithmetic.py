@@ -94,7 +94,7 @@ def _computed(call: OnnxCall, op: str, left: Tensor, right: Tensor) -> Tensor:
                    for each in (left, right))
     if call.dtype == BOOL:
         if op not in OF_BOOLS:
-            raise call.refuse("computes with truth values; cast its inputs to float32")
+            raise call.refuse("computes with bools; cast its inputs to float32 in the net")
         op = OF_BOOLS[op]
     result = remainder(left, right) if op == "Mod" else left.apply(op, right)
     return result.cast(call.dtype) if narrow else result
@@ -108,7 +108,7 @@ def _with_scalar(call: OnnxCall, data: Tensor, *, scalar, op, is_front=False) ->
     """Integers that stay integers see the integer part of the scalar."""
     value = call.held(scalar) if call.dtype == call.dtypes[0] else scalar
     if value is None:
-        raise call.refuse(f"has the scalar {scalar}, which {call.dtypes[0]} does not hold")
+        raise call.refuse(f"has the scalar {scalar}, which does not fit into {call.dtypes[0]}")
     operands = [data, call.model.scalar(value, call.dtype)]
     return _computed(call, op, *(operands[::-1] if is_front else operands))
 

@@ -169,7 +169,7 @@ def _(call: OnnxCall, data: Tensor, *, shift, axis) -> Tensor:
 def _rolled(call: OnnxCall, data: Tensor, axis: int, size: int, shift: int) -> Tensor:
     """The last elements along an axis, and then the first ones."""
     if not isinstance(size, int):
-        raise call.refuse("rolls the batch")
+        raise call.refuse("rolls the batch axis; expected other axes")
     shift = shift % size if size else 0
     if not shift:
         return data

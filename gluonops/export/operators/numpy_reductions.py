@@ -90,7 +90,7 @@ def _(call: OnnxCall, data: Tensor, *, axis, ddof, keepdims) -> Tensor:
     gone, data = axes_of(call, axis), _prepared(call, data)
     count = math.prod(call.shapes[0][place] for place in gone) if ddof else 0
     if not isinstance(count, int):
-        raise call.refuse("has ddof over the batch")
+        raise call.refuse("has ddof and reduces the batch axis; expected other axes")
     middle = data.reduce("ReduceMean", gone, True) if gone else data
     distance = data - middle
     square = distance * distance
@@ -203,7 +203,7 @@ def _norm_of(call: OnnxCall | TorchCall, order: float, flag: int, axis: tuple[in
         return 2
     if order in (1, 2) and axis is not None and len(axis) == 1:
         return int(order)
-    refuse(call, f"is a norm of order {order} along {axis}; expected 1 or 2 of vectors")
+    refuse(call, f"computes a norm of order {order} along {axis}; expected 1 or 2 of vectors")
 
 
 @shape("_npi_argmax", "_npi_argmin")

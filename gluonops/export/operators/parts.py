@@ -42,7 +42,7 @@ def _(call: Call, data: Shape) -> Shape:
     sizes = list(data)
     for axis, bounds in _bounds(call).items():
         sizes[axis] = _count(data[axis], *bounds)
-    call.check(OPEN in data or all(size > 0 for size in sizes), 0, "elements in what is taken")
+    call.check(OPEN in data or all(size > 0 for size in sizes), 0, "data of which at least one element is taken")
     return tuple(sizes)
 
 
@@ -60,9 +60,9 @@ def _count(size: Size, begin: int | None, end: int | None, step: int | None) -> 
 def _(call: Call, data: Shape) -> Shape:
     (axis, (begin, end, _)), = _bounds(call).items()
     axis, least = call.from_front(axis), max(-(begin or 0), end or 0)
-    call.check(data[axis] == OPEN or data[axis] >= least, 0, f"at least {least} along axis {axis}")
+    call.check(data[axis] == OPEN or data[axis] >= least, 0, f"a size of at least {least} along axis {axis}")
     size = _count(data[axis], begin, end, None)
-    call.check(OPEN in data or size > 0, 0, "elements in what is taken")
+    call.check(OPEN in data or size > 0, 0, "data of which at least one element is taken")
     return (*data[:axis], size, *data[axis + 1:])
 
 
@@ -97,7 +97,7 @@ def _shrunk(call: Call, sizes: dict[int, int]) -> Shape:
     """The shape of the data with smaller sizes along some axes."""
     found = list(call.data)
     for axis, size in sizes.items():
-        call.check(size <= found[axis], 0, f"at least {size} along axis {axis}")
+        call.check(size <= found[axis], 0, f"a size of at least {size} along axis {axis}")
         found[axis] = size
     return tuple(found)
 
@@ -145,7 +145,7 @@ def _(call: TorchCall, *, axes) -> str:
 @torch("Crop")
 def _(call: TorchCall, *, center_crop, offset) -> str:
     is_elsewhere = offset != (0, 0) or center_crop or len(call.node.inputs) != 2
-    call.refuse_if(is_elsewhere, "crops away from the corner")
+    call.refuse_if(is_elsewhere, "crops at an offset or at the centre; expected the top left corner")
     return _index({axis: f":{{1}}.shape[{axis}]" for axis in (2, 3)})
 
 
@@ -200,7 +200,8 @@ in_torch("stack", "torch.stack([*{inputs}], {axis})")
 def _(call: Call, data: Shape, *, num_outputs, axis, squeeze_axis) -> list[Shape]:
     axis = call.from_front(axis)
     size, rest = divmod(data[axis], num_outputs)
-    call.check(rest == 0 and (size == 1 or not squeeze_axis), 0, f"a size of {num_outputs} parts along axis {axis}")
+    expected = f"of {num_outputs}" if squeeze_axis else f"that is divisible by {num_outputs}"
+    call.check(rest == 0 and (size == 1 or not squeeze_axis), 0, f"a size {expected} along axis {axis}")
     part = () if squeeze_axis else (size,)
     return [(*data[:axis], *part, *data[axis + 1:])] * num_outputs
 
@@ -246,7 +247,7 @@ def _(call: OnnxCall, data: Tensor, *, indices, axis, squeeze_axis, sections) ->
     axis = call.from_front(axis)
     length = call.shapes[0][axis]
     if not isinstance(length, int):
-        raise call.refuse("splits the batch")
+        raise call.refuse("splits the batch axis; expected another axis")
     begins = _begins(length, sections, indices)
     if len(begins) == 1:
         return _without_axis(call, [data], squeeze_axis)

@@ -28,7 +28,7 @@ def _(call: Call, *, global_pool, pooling_convention) -> Shape:
     kernel, strides, pads, _ = call.window()
     sizes = []
     for size, length, stride, pad in zip(pixels_of(call, kernel), kernel, strides, pads):
-        call.check(length <= size + 2 * pad, 0, f"pixels for a kernel of {kernel}")
+        call.check(length <= size + 2 * pad, 0, f"at least as many pixels as the kernel {kernel} has")
         if pooling_convention == "same":
             sizes.append(-(-size // stride))
         else:
@@ -47,7 +47,7 @@ def _(call: OnnxCall, data: Tensor, *, pool_type, global_pool, count_include_pad
             return data.reduce("ReduceSum", range(2, len(call.shape)))
         return data.apply(f"Global{POOLS[pool_type]}", **options)
     if any(not isinstance(size, int) for size in call.shape[2:]):
-        raise call.refuse("pools along the batch")
+        raise call.refuse("pools along the batch axis; expected axes of pixels")
     windows = call.windows()
     kernel, strides, before, _, _ = zip(*windows)
     # The last windows end beyond the padding if MXNet rounds their number up.
@@ -118,7 +118,8 @@ def _summed(call: TorchCall, is_full: bool) -> str:
 def _check_windows(call: TorchCall, is_full: bool) -> None:
     """Refuse what torch's poolings do not have: much padding, and windows that begin behind the data."""
     for axis, (length, stride, pad, size, outputs) in enumerate(call.windows(), 2):
-        call.refuse_if(2 * pad > length, f"pads {pad} for a kernel of {length}; expected half of it at most")
+        call.refuse_if(2 * pad > length,
+                       f"has a padding of {pad} for a kernel of {length}; expected at most half of the kernel")
         call.refuse_if((outputs - 1) * stride >= size + pad,
                        "has a window wholly beyond the data, as pooling_convention='full' can make one")
         call.refuse_if(is_full and axis in call.free[0] and stride + pad > length,
@@ -127,7 +128,7 @@ def _check_windows(call: TorchCall, is_full: bool) -> None:
 
 @shape("_contrib_AdaptiveAvgPooling2D")
 def _(call: Call, *, output_size) -> Shape:
-    call.check(len(call.data) == 4, 0, "images")
+    call.check(len(call.data) == 4, 0, "4 dimensions")
     return (*call.data[:2], *((output_size or (1,)) * 2)[:2])
 
 
@@ -209,7 +210,7 @@ def _(call: Call, *, mode, height, width, scale_height, scale_width) -> Shape:
         elif mode == "size":
             new = scaled(old, scale) if scale_height is not None else new
         else:
-            raise Misfit(f"{call.node.name!r} has the mode {mode}, whose sizes only MXNet knows")
+            raise Misfit(f"{call.node.name!r} has the mode {mode}, for which only MXNet can infer sizes")
         sizes.append(new)
     return (*call.data[:2], *sizes)
 
@@ -231,6 +232,6 @@ def _(call: TorchCall, *, mode, scale_height, scale_width, align_corners) -> str
     size = "size={1}.shape[2:]" if mode == "like" else f"size={one(call.shape[2:])}"
     if mode == "size" and scale_height is not None:
         scales = scale_height, scale_width
-        call.refuse_if(any(scale != int(scale) for scale in scales), "has a scale that is no integer")
+        call.refuse_if(any(scale != int(scale) for scale in scales), "has a scale that is not an integer")
         size = f"scale_factor={one(scales)}"
     return f"F.interpolate({{0}}, {size}, mode='bilinear', align_corners={align_corners})"

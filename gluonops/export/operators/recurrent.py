@@ -63,7 +63,7 @@ def _(call: Call, *, in_data_locs, num_out_data) -> list[Shape]:
     """Each step reads an element of the data. What it makes are rows of the outputs, and then the next states."""
     data, others = call.shapes[:len(in_data_locs)], call.shapes[len(in_data_locs):]
     steps = data[0][0]
-    call.check(all(each[0] == steps for each in data), 0, f"{steps} steps of all data")
+    call.check(all(each[0] == steps for each in data), 0, f"{steps} steps, as the other data have")
     body = call.node.subgraphs[0]
     inferred = infer_shapes(body, _read_by_body(call, [*(each[1:] for each in data), *others]))
     made = [inferred[entry] for entry in body.outputs]
@@ -91,7 +91,7 @@ def _(call: OnnxCall, data: Tensor, parameters: Tensor, *states: Tensor, bidirec
     if projection_size is not None:
         raise call.refuse("has projection_size, which MXNet computes on a GPU only, and ONNX does not have")
     if lstm_state_clip_min is not None:
-        raise call.refuse("clips its states (lstm_state_clip_min)")
+        raise call.refuse("has lstm_state_clip_min; expected None")
     *states, lengths = states if use_sequence_length else (*states, None)
     lengths = lengths and lengths.cast(np.int32)
     vector = call.model.array(parameters)
@@ -150,7 +150,8 @@ def _(call: TorchCall, *, state_size, num_layers, bidirectional, mode, p, projec
       use_sequence_length) -> Form:
     """Its inputs are the data, the parameters of all layers, the states, as its marks say, and perhaps lengths."""
     states = call.node.attrs.get(STATES)
-    call.refuse_if(states is None or projection_size is not None, "has packed parameters, or a projection")
+    call.refuse_if(states is None or projection_size is not None,
+                   "has packed parameters or a projection, which the recurrent layers of torch do not have")
     call.refuse_if(lstm_state_clip_min is not None, "clips its states, which MXNet does on a GPU only")
     ends = ("", "_reverse") if bidirectional else ("",)
     state = [f"{kind}_{part}_l{layer}{end}" for kind in ("weight", "bias") for layer in range(num_layers)

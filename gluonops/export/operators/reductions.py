@@ -92,7 +92,7 @@ def _in_own_type(call: TorchCall, text: str) -> str:
 def _(call: OnnxCall, data: Tensor, *, ord, axis, keepdims) -> Tensor:
     call.refuse_integers()
     if ord not in (1, 2):
-        raise call.refuse(f"has ord={ord}; ONNX knows 1 and 2")
+        raise call.refuse(f"has ord={ord}; expected 1 or 2")
     return _reduced(call, data, f"ReduceL{ord}", _axes(call, axis), keepdims)
 
 
@@ -105,14 +105,14 @@ def _(call: TorchCall, *, ord, axis, keepdims) -> str:
 
 @shape("moments")
 def _(call: Call, *, axes, keepdims) -> list[Shape]:
-    call.check(bool(axes), 0, "axes in the node, without which MXNet refuses it")
+    call.check(bool(axes), 0, "the attribute axes, without which MXNet refuses the node")
     return [call.reduced(_axes(call, axes), keepdims)] * 2
 
 
 @torch("moments")
 def _(call: TorchCall, *, axes, keepdims) -> Form:
     axes = _axes(call, axes)
-    call.refuse_if(_is_vector(call, axes, keepdims), "leaves no axis")
+    call.refuse_if(_is_vector(call, axes, keepdims), "reduces all axes; expected at least one that is left")
     options = f"{one(axes)}, keepdim={keepdims}"
     return Form(f"{{0}}.mean({options}), {{0}}.var({options}, correction=0)", outputs=2)
 
@@ -205,7 +205,7 @@ def _(call: OnnxCall, left: Tensor, right: Tensor, *, transpose_a, transpose_b, 
 @onnx("dot")
 def _(call: OnnxCall, left: Tensor, right: Tensor, *, transpose_a, transpose_b) -> Tensor:
     if len(call.shapes[1]) > 2 or (len(call.shapes[0]) > 2 and transpose_a):
-        raise call.refuse("multiplies tensors of more than two dimensions")
+        raise call.refuse("multiplies tensors of more than two dimensions; expected matrices or vectors")
     product = _product(call, left, right, transpose_a, transpose_b)
     of_vectors = call.shape == (1,) and len(call.shapes[0]) <= 1
     return product.reshape((1,)) if of_vectors else product

@@ -20,7 +20,8 @@ def _(call: Call) -> int:
 @shape("_contrib_ROIAlign")
 def _(call: Call, data: Shape, regions: Shape, *, pooled_size, position_sensitive) -> Shape:
     sizes = (pooled_size * 2)[:2]
-    call.check(len(regions) == 2 and regions[1] == 5, 1, "rows of an image and a box")
+    call.check(len(regions) == 2 and regions[1] == 5, 1,
+               "(regions, 5), with the number of an image and a box in each row")
     maps = math.prod(sizes) if position_sensitive else 1
     return (regions[0], data[1] // maps, *sizes)
 
@@ -31,7 +32,7 @@ def _(call: OnnxCall, data: Tensor, regions: Tensor, *, pooled_size, spatial_sca
     mode = "half_pixel" if aligned else "output_half_pixel"
     options = {"coordinate_transformation_mode": mode} if call.model.opset >= 16 else {}
     if aligned and not options:
-        raise call.refuse("has aligned=True, which ONNX has from opset 16 on")
+        raise call.refuse("has aligned=True, which ONNX has from opset 16 on; expected opset=16 or more")
     height, width = (pooled_size * 2)[:2]
     images = _images(call)
     pooled = data.apply("RoiAlign", regions.cut([1], [1], [5]), images.apply("Max", 0), mode="avg",
@@ -49,7 +50,7 @@ def _(call: OnnxCall, data: Tensor, regions: Tensor, *, pooled_size, spatial_sca
 
 @torch("_contrib_ROIAlign")
 def _(call: TorchCall, *, pooled_size, spatial_scale, sample_ratio, position_sensitive, aligned) -> str:
-    call.refuse_if(position_sensitive, "has channels of their own for each bin")
+    call.refuse_if(position_sensitive, "has position_sensitive=True; expected False")
     return call.snippet("roi_align", pooled_size, Single(spatial_scale), samples=sample_ratio, aligned=aligned)
 
 

@@ -85,7 +85,7 @@ def broadcast(*shapes: Shape) -> Shape:
         sizes = [shape[place] for shape in shapes if len(shape) >= -place]
         larger = [size for size in sizes if size != 1] or [1]
         if any(size != larger[0] for size in larger):
-            raise ValueError(f"sizes {sizes} do not broadcast")
+            raise ValueError(f"the sizes {sizes} do not broadcast")
         result.append(larger[0])
     return tuple(result)
 
@@ -120,7 +120,7 @@ def _made(graph: Graph, shapes: dict[str, Shape], of_constants: Mapping[Entry, S
             continue
         for source, index in node.inputs:
             if found[source, 0] is not None and (source, index) not in found:
-                raise Misfit(f"{node.name!r} ({node.op}) reads output {index} of {source.name!r}, which no rule makes")
+                raise Misfit(f"{node.name!r} ({node.op}) reads output {index} of {source.name!r}, which has no shape")
         call, outputs = Call(node, found), [None]
         reads_free = any(isinstance(size, FreeSize) for shape in call.shapes for size in shape or ())
         if _rule_of(node) is None and (node, 0) in of_constants and not reads_free:
@@ -131,7 +131,7 @@ def _made(graph: Graph, shapes: dict[str, Shape], of_constants: Mapping[Entry, S
             made = rule(call)
             made = made if isinstance(made, list) else [made]
             if any(not isinstance(size, (int, FreeSize)) or size < 0 for shape in made for size in shape):
-                raise ValueError(f"it would make {made}")
+                raise ValueError(f"its outputs would have the shapes {made}")
             outputs = made
         found.update({(node, index): shape for index, shape in enumerate(outputs)})
     return found
@@ -198,7 +198,7 @@ def _known(node: Node) -> Rule:
     """The rule of a node. A Misfit if there is none."""
     rule = _rule_of(node)
     if rule is None:
-        raise Misfit(f"{node.name!r} is the operator {kind(node)}, whose shapes only MXNet knows")
+        raise Misfit(f"{node.name!r} is the operator {kind(node)}, whose shapes only MXNet can infer")
     return rule
 
 
@@ -237,7 +237,8 @@ def _types_of(node: Node, types: list[np.dtype]) -> np.dtype | list[np.dtype]:
         expected = np.dtype("float32") if half else types[0]
         others = set(types[1:]) - {expected}
         if others:
-            raise Misfit(f"{node.name!r} ({node.op}) reads {others.pop()} behind {types[0]}; expected {expected}")
+            raise Misfit(f"{node.name!r} ({node.op}) reads {others.pop()} beside data of {types[0]}; expected "
+                         f"{expected}")
     return types[0]
 
 

@@ -9,8 +9,7 @@ import mxnet as mx
 from ...backends import emitter
 from ...backends.backend import backend as _backend
 from ...contract import registry
-from ...contract.dims import plural
-from ...contract.errors import OpError
+from ...contract.errors import OpError, plural
 from ..canonical import canonicalize_graph
 from ..graph import Entry, Graph, Node, is_ours, kind, our_name, package_of
 from ..model import ExportedModel
@@ -69,8 +68,8 @@ def lower(model: ExportedModel, backend: str, keep: Collection[str] = ()) -> Exp
             lowered[node] = _lowered(graph, node, backend)
         elif node.op == "Custom":
             needed = f", with {package_of(node)}" if package_of(node) else ""
-            warnings.warn(f"the node {node.name!r} is the operator {kind(node)!r}, which is not gluonops's: the file "
-                          f"needs it wherever it runs{needed}", ExportWarning, stacklevel=3)
+            warnings.warn(f"the node {node.name!r} is the operator {kind(node)!r}, which is not from gluonops: the "
+                          f"file needs that operator wherever it runs{needed}", ExportWarning, stacklevel=3)
     graph.outputs = [_replacement(lowered, entry, "the file") for entry in graph.outputs]
     loss_heads = [node for node in graph.nodes() if LOSS_HEAD in node.attrs]
     for number, node in enumerate(loss_heads):   # their marks do not depend on the process that writes them
@@ -85,8 +84,8 @@ def _replacement(lowered: dict[Node, list[Entry]], entry: Entry, reader: str) ->
         return entry
     count = len(lowered[node])
     if index >= count:
-        raise OpError("export", f"{reader} reads a hidden output of {node.name!r}, which returns "
-                      f"{plural(count, 'output')}", "Take what it returns in the net")
+        raise OpError("export", f"{reader} reads output {index} of {node.name!r}, which returns only "
+                      f"{plural(count, 'output')}", "Read only what the operator returns")
     return lowered[node][index]
 
 

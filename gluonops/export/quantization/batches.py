@@ -7,7 +7,7 @@ from typing import Any
 import mxnet as mx
 import numpy as np
 
-from ...contract.errors import OpError
+from ...contract.errors import OpError, plural
 from ..model import ExportedModel
 from .running import Batch
 
@@ -39,7 +39,8 @@ def as_arrays(what: str, data: Any, size: int | None = None) -> list[dict[str | 
         starts = range(0, count if size is None or count < size else count - size + 1, step)
         pieces += [{name: array[first:first + step] for name, array in arrays.items()} for first in starts]
     if not pieces:
-        raise OpError(WHERE, f"{what} has no examples", "Pass a few dozen that are like those the net will see")
+        raise OpError(WHERE, f"{what} has no examples",
+                      "Pass a few dozen examples that are like those the net will see")
     return pieces
 
 
@@ -60,8 +61,9 @@ def split(batches: list, held_out: Any, size: int | None = None) -> tuple[list, 
         return batches, as_arrays("held_out", held_out, size)
     if len(batches) < 2:
         most = 2 * size - 1 if size else IMAGES
-        raise OpError(WHERE, f"calibration has {sum(len(next(iter(batch.values()))) for batch in batches)} examples; "
-                      f"expected more than {most}, to hold some out", "Pass more, or held_out")
+        count = sum(len(next(iter(batch.values()))) for batch in batches)
+        raise OpError(WHERE, f"calibration has {plural(count, 'example')}; expected more than {most}, to hold some out",
+                      "Pass more examples, or others as held_out")
     chosen = set(range(len(batches) - 1, -1, -HELD_OUT))
     return ([batch for i, batch in enumerate(batches) if i not in chosen],
             [batch for i, batch in enumerate(batches) if i in chosen])

@@ -11,7 +11,7 @@ from mxnet.util import is_np_array
 
 from ...backends.layer import EitherModeBlock
 from ...backends.numpy_mode import is_numpy
-from ...contract.errors import OpError
+from ...contract.errors import OpError, plural
 from .naming import parameters_of
 
 NUMPY, LEGACY = "an array of mx.np", "a legacy NDArray"
@@ -53,8 +53,8 @@ class Arguments:
         else:
             values = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
             if len(values) > len(names) and not takes_more:
-                raise OpError(self._where, f"inputs has {len(values)} values; {type(self._net).__name__} takes "
-                              f"{len(names)}: {', '.join(names)}", "Pass one for each")
+                raise OpError(self._where, f"inputs has {plural(len(values), 'value')}; {type(self._net).__name__} "
+                              f"takes {len(names)}: {', '.join(names)}", "Pass one value for each")
             names += [f"data{number}" for number in range(len(values) - len(names))]
             passed = dict(zip(names, values))
         missing = [name for name in needed if name not in passed]

@@ -8,7 +8,7 @@ import pathlib
 from collections.abc import Callable, Collection
 from typing import Any
 
-from ...contract.errors import OpError
+from ...contract.errors import OpError, plural
 from ..graph import Node, is_ours, our_name
 from ..operators.forms import Form, number
 from ..operators.registry import NOT_TAKEN, TORCH, operator_of, traits_of
@@ -96,7 +96,7 @@ class TorchCall(SizedNode):
                       if name != SELF and not name.isdigit()}
         if attributes:
             expression = Expression(filled(expression.tree, attributes))
-        self.refuse_if(max(expression.reads, default=-1) >= count, f"has {count} inputs; expected more")
+        self.refuse_if(max(expression.reads, default=-1) >= count, f"has {plural(count, 'input')}; expected more")
         return expression
 
 
@@ -123,6 +123,7 @@ def arguments_of(name: str) -> dict[str, Any]:
 def refusal(node: Node, what: str) -> OpError:
     """Return an OpError for a node that has no converter, or that its converter does not support."""
     op = our_name(node) if is_ours(node) else node.op
-    return OpError(WHERE, f"the node {node.name!r} ({op}) {what}", "Replace it in the net, or export ONNX")
+    return OpError(WHERE, f"the node {node.name!r} ({op}) cannot be exported to PyTorch: it {what}",
+                   "Replace it in the net, or export ONNX")
 
 

@@ -96,7 +96,8 @@ def _compared(prefix: str, source: origin.Origin, arrays: dict[str, np.ndarray],
               force: bool) -> list[Difference]:
     """Return what differs between the files of a prefix in MXNet and the port with its trained weights in torch."""
     if importlib.util.find_spec("torch") is None:
-        warnings.warn("not compared with PyTorch, because torch is not installed", ExportWarning, stacklevel=STACK)
+        warnings.warn("the files are not compared with PyTorch, because torch is not installed", ExportWarning,
+                      stacklevel=STACK)
         return []
     from safetensors.numpy import save
 

@@ -62,7 +62,7 @@ def without_loops(model: ExportedModel) -> ExportedModel:
     without_branches(model.graph, refusal)
     other = next((node for node in model.graph.nodes() if node.subgraphs and node.op != "_foreach"), None)
     if other:
-        raise refusal(other, "has no converter to torch")
+        raise refusal(other, "has no converter")
 
     def sizes() -> Sizes:
         return Sizes(model.graph, model.inputs, model.parameters, model.metadata["dtype"], False, WHERE)
@@ -111,10 +111,10 @@ def check_converters(graph: Graph) -> None:
     missing = [node for node in graph.nodes() if not node.is_variable and not converter_of(node)]
     if missing:
         others = sorted({node.op for node in missing[1:]} - {missing[0].op})
-        raise refusal(missing[0], "has no converter to torch" + (f"; nor have {', '.join(others)}" if others else ""))
+        raise refusal(missing[0], "has no converter" + (f", and neither have {', '.join(others)}" if others else ""))
     for source, index in _reads(graph):
         if index > 0 and traits_of(source).uses_statistics:
-            raise refusal(source, "has its statistics read")
+            raise refusal(source, "has outputs of mean and variance that are read")
 
 
 def _reads(graph: Graph) -> list[Entry]:

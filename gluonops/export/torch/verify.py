@@ -53,10 +53,10 @@ def compare(port: Port, folder: pathlib.Path, force: bool = False) -> tuple[Reco
     try:
         return Comparison(port, folder).all()
     except Obstacle as obstacle:
-        warnings.warn(f"not compared with MXNet: {obstacle}", ExportWarning, stacklevel=STACK)
+        warnings.warn(f"net.py is not compared with MXNet: {obstacle}", ExportWarning, stacklevel=STACK)
     except mx.MXNetError as error:
-        warnings.warn(f"not compared with MXNet: it does not run the net: {last_line(error)}", ExportWarning,
-                      stacklevel=STACK)
+        warnings.warn(f"net.py is not compared with MXNet, which does not run the net: {last_line(error)}",
+                      ExportWarning, stacklevel=STACK)
     except Differs as error:
         if not force:
             raise
@@ -146,8 +146,8 @@ class Comparison:
         parted = Parted(theirs, step)
         result = self._checked(mode, parted, step, shapes, names, gradients, parted.in_double)
         if step.reordered:
-            warnings.warn(f"MXNet updates in another order: {', '.join(sorted(step.reordered))}. Each is of a batch "
-                          "norm that is called several times", ExportWarning, stacklevel=STACK + 3)
+            warnings.warn(f"MXNet updates {', '.join(sorted(step.reordered))} in another order. They belong to batch "
+                          "norms that are called several times", ExportWarning, stacklevel=STACK + 3)
         return result, self._recorded(result, mode, len(theirs.entries), step.parameters)
 
     def _checked(self, mode: str, theirs: Any, ours: Callable, shapes: Shapes, names: list[str] | None = None,
@@ -233,7 +233,7 @@ def _lacks_memory(model: ExportedModel, shapes: Shapes) -> bool:
     needed, available = 4 * (2 * outputs + 6 * parameters), available_memory()   # copies; an estimate
     if needed > available:
         warnings.warn("only the outputs in evaluation mode were compared with MXNet: gradients need about "
-                      f"{needed / 1e9:.0f} GB of memory; there are {available / 1e9:.0f}", ExportWarning,
+                      f"{needed / 1e9:.0f} GB of memory, and {available / 1e9:.0f} GB are free", ExportWarning,
                       stacklevel=STACK + 3)
     return needed > available
 

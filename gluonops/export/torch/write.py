@@ -130,7 +130,7 @@ def port(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str | os.PathLik
                 replace(WHERE, made)
         except OSError as error:
             raise OpError(WHERE, f"cannot write in the folder {folder}: {error.strerror}",
-                          "Choose another one") from error
+                          "Choose another folder") from error
     return list(made), differences
 
 
@@ -208,7 +208,8 @@ def _write(folder: pathlib.Path, converted: Converted, force: bool) -> tuple[lis
     missing = [name for name, is_there in (("MXNet", importing.is_imported()), ("torch", _is_installed("torch")))
                if not is_there]
     if missing:
-        warnings.warn(f"not compared with MXNet, because {' and '.join(missing)} is not installed", ExportWarning,
+        warnings.warn(f"net.py is not compared with MXNet, because {' and '.join(missing)} "
+                      f"{'is' if len(missing) == 1 else 'are'} not installed", ExportWarning,
                       stacklevel=4)
     else:
         from .verify import compare
@@ -305,7 +306,7 @@ def _forms(model: ExportedModel, own: Collection[str]) -> tuple[dict[Node, Form]
             form = TorchCall(node, sizes, free, own).form()
             is_stored = all(node.source(position).name in values for position in form.state.values())
             if not is_stored and form.text is None:
-                raise refusal(node, "computes a parameter; expected one that is stored")
+                raise refusal(node, "computes a parameter; expected a parameter that is stored in the file")
             forms[node] = form if is_stored else Form(form.text)
     return forms, compared
 

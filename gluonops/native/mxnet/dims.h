@@ -80,7 +80,7 @@ inline void check_attributes(const char *where, const std::string &label, Wide v
 {
     if (value < low)
         refuse(where, label + " is " + value.text() + "; expected at least " + std::to_string(low),
-               "Choose other attributes");
+               "Choose attributes that make it larger");
     if (value > INT64_MAX)
         refuse(where, label + " is more than 2**63 - 1", "Choose smaller attributes");
 }

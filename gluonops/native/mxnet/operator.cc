@@ -43,11 +43,11 @@ AnyAttrs parse(const Operator &op, const Strings &strings)
 }
 
 // A graph from elsewhere may give a node any number of inputs.
-void check_count(const Operator &op, const char *what, size_t count, size_t expected)
+void check_count(const Operator &op, const char *what, size_t count, size_t expected, const char *of = "")
 {
     if (count != expected)
-        refuse(op.name, "the node has " + std::to_string(count) + " " + what + "; expected " +
-               std::to_string(expected), "Correct the graph");
+        refuse(op.name, "the node has " + plural(count, what) + of + "; expected " + std::to_string(expected),
+               "Correct the graph");
 }
 
 void assign(const Operator &op, int type, int *existing)
@@ -62,8 +62,8 @@ void assign(const Operator &op, int type, int *existing)
 // Completes every tensor's type from those of the inputs.
 void complete_types(const Operator &op, const void *attrs, std::vector<int> *inputs, std::vector<int> *outputs)
 {
-    check_count(op, "inputs", inputs->size(), op.inputs);
-    check_count(op, "outputs", outputs->size(), op.outputs);
+    check_count(op, "input", inputs->size(), op.inputs);
+    check_count(op, "output", outputs->size(), op.outputs);
     const std::vector<int> types = inferred_types(op.name, op.types(), op.tensors(attrs), *inputs);
     for (size_t i = 0; i < types.size(); ++i)
         assign(op, types[i], i < op.inputs ? &(*inputs)[i] : &(*outputs)[i - op.inputs]);
@@ -103,8 +103,8 @@ int only_ndim(const Operator &op, const void *attrs, std::vector<int> ndims, con
 // Completes every tensor's shape from those that are known, forwards and backwards.
 void complete_shapes(const Operator &op, const void *attrs, PartialShapes *inputs, PartialShapes *outputs)
 {
-    check_count(op, "inputs", inputs->size(), op.inputs);
-    check_count(op, "outputs", outputs->size(), op.outputs);
+    check_count(op, "input", inputs->size(), op.inputs);
+    check_count(op, "output", outputs->size(), op.outputs);
     const Tensors tensors = op.tensors(attrs);
     std::vector<int> ndims;
     std::vector<KnownShape> known_shapes;
@@ -140,8 +140,8 @@ void verify(const Operator &op, const void *attrs, const std::vector<View> &inpu
 void refuse_no_elements(const Operator &op, const void *attrs, const View &input, const View &output)
 {
     refuse(op.name, std::string(op.tensors(attrs)[0].name) + " has shape " + shape_text(input.shape()) +
-           ", which has no elements; expected some, because the output has shape " + shape_text(output.shape()),
-           "Leave such a call out");
+           ", which has no elements; expected at least one, because the output has shape " + shape_text(output.shape()),
+           "Do not call the operator with an empty input");
 }
 
 // Returns the tensors that lib_api.h hands over.
@@ -206,7 +206,7 @@ void run_forward(const Operator &op, const AnyAttrs &attrs, const std::vector<Vi
                  const std::vector<View> &outputs)
 {
     reported(op.name, [&] {
-        check_count(op, "inputs", inputs.size(), op.inputs);
+        check_count(op, "input", inputs.size(), op.inputs);
         verify(op, attrs.get(), inputs, 0, outputs);
         if (!inputs[0].size() && outputs[0].size())   // a kernel would leave the output unwritten
             refuse_no_elements(op, attrs.get(), inputs[0], outputs[0]);
@@ -221,7 +221,7 @@ void run_backward(const Operator &op, const AnyAttrs &attrs, const std::vector<V
                   const std::vector<View> &outputs)
 {
     reported(op.name, [&] {
-        check_count(op, "inputs of the gradient", inputs.size(), op.inputs + 2 * op.outputs);
+        check_count(op, "input", inputs.size(), op.inputs + 2 * op.outputs, " of the gradient");
         verify(op, attrs.get(), inputs, op.outputs, {});
         const Arrays grads = inputs.data(), of_forward = grads + op.outputs;
         op.backward(attrs.get(), grads, of_forward, of_forward + op.inputs, outputs.data());

@@ -239,7 +239,7 @@ class Attributes {
         std::sort(names.begin(), names.end());
         const std::string expected = listed(names, [](const std::string &name) { return name; });
         refuse(where, quoted(unknown[0]) + " is not an attribute; " +
-               (names.empty() ? "this op takes none" : "expected " + expected), "Check the spelling");
+               (names.empty() ? "this operator takes none" : "expected " + expected), "Check the spelling");
     }
 
     // Returns the value of an attribute, or `otherwise` if the graph leaves it out.

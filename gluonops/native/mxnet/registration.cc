@@ -263,7 +263,8 @@ void check_count(const nnvm::NodeAttrs &attrs, size_t count)
     const std::string name = ours ? ours->graph_name + strlen("gluonops_")
                              : op_type == attrs.dict.end() ? std::string() : op_type->second;
     throw dmlc::Error((ours ? "gluonops." + name : "Custom(op_type='" + name + "')") + ": the node has " +
-                      std::to_string(count) + " inputs; expected " + std::to_string(expected) + ". Correct the graph.");
+                      std::to_string(count) + (count == 1 ? " input" : " inputs") + "; expected " +
+                      std::to_string(expected) + ". Correct the graph.");
 }
 
 // Python cannot answer that it does not know a number of dimensions: MXNet takes what it says for a scalar's shape.

@@ -27,7 +27,7 @@ ROW_LOSS = (Out("output", "T", "loss per row"),
             Out("max", "A", "maximum per row"),
             Out("log_sum", "A", "log(sum(exp(row - max))) per row"))
 
-NEEDS_A_BATCH = Refused("data.ndim < 2", "data has {data.ndim} dimension; expected a batch of rows",
+NEEDS_A_BATCH = Refused("data.ndim < 2", "data has {data.ndim} dimension; expected at least 2: a batch of rows",
                         "Add a batch axis with expand_dims(axis=0)")
 
 

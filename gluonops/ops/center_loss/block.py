@@ -172,13 +172,14 @@ def accumulated_gradient(block: mx.gluon.Block, name: str, **options) -> Accumul
 def _sum_over_workers(trainer: mx.gluon.Trainer, name: str, total: mx.nd.NDArray) -> None:
     """Replace ``total`` by its sum over the workers of a distributed trainer."""
     if not trainer._kv_initialized:
-        raise OpError("Trainer", "it has not made a step yet; expected one, because the first step opens its kvstore",
+        raise OpError("Trainer", "the trainer has not made a step yet, and only its first step opens the kvstore",
                       "Call trainer.step(batch_size) first")
     kvstore = trainer._kvstore
     if kvstore is None or "dist" not in kvstore.type:
         return
     if trainer._update_on_kvstore:
-        raise OpError("Trainer", f"the servers of kvstore {kvstore.type!r} run the optimizer; expected them to add up",
+        raise OpError("Trainer", f"the servers of kvstore {kvstore.type!r} run the optimizer; expected servers that "
+                      "only add up the gradients",
                       "Create it with kvstore='dist_sync', update_on_kvstore=False")
     # A kvstore's keys are all of one type. The trainer's keys are its parameters' positions: small numbers.
     key = zlib.crc32(name.encode()) % 2**30 + 2**30

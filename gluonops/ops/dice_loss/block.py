@@ -38,8 +38,8 @@ class DiceLoss(LabelledLoss, function=_dice_loss):
         if self._activation == "softmax":
             return super()._check(pred, label)
         if pred.ndim < 2 or pred.shape != label.shape:
-            raise OP.error(f"label has shape {label.shape} and pred {pred.shape}; expected one shape for both, "
-                           "as activation is 'sigmoid'", "Pass a mask of zeros and ones for each channel")
+            raise OP.error(f"label has shape {label.shape} and pred {pred.shape}; expected one shape for both, because "
+                           "activation is 'sigmoid'", "Pass a mask of zeros and ones for each channel")
         return super()._check(*_as_samples(mx.nd, pred, label))
 
     def hybrid_forward(self, F, pred, label, sample_weight=None):

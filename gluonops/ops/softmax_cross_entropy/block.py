@@ -10,6 +10,8 @@ from .._labels.block import LabelledLoss
 from .._labels.reference import number_of_label
 from .contract import OP
 
+LOGITS_INSTEAD = "Pass logits, and leave from_logits out"
+
 
 class SoftmaxCELoss(LabelledLoss, function=_softmax_cross_entropy):
     """Cross-entropy, fused with its softmax. It replaces ``gluon.loss.SoftmaxCrossEntropyLoss``.
@@ -36,13 +38,16 @@ class SoftmaxCELoss(LabelledLoss, function=_softmax_cross_entropy):
         super().__init__(weight, batch_axis, axis=axis, sparse_label=sparse_label, smoothing=smoothing,
                          ignore_label=ignore_label, class_weight=class_weight, **kwargs)
         if from_logits and (smoothing or ignore_label is not None):
-            raise OP.error(f"from_logits is True, smoothing is {smoothing} and ignore_label is {ignore_label}",
-                           "Pass logits")
+            raise OP.error(f"from_logits is True, smoothing is {smoothing} and ignore_label is {ignore_label}; "
+                           "expected neither smoothing nor ignore_label with log probabilities", LOGITS_INSTEAD)
         if from_logits and class_weight is not None:
-            raise OP.error("from_logits is True and class_weight is given", "Pass logits")
+            raise OP.error("from_logits is True and class_weight is set; expected no class_weight with log "
+                           "probabilities",
+                           LOGITS_INSTEAD)
         if weighted_mean and (from_logits or not sparse_label):
-            raise OP.error(f"weighted_mean is True, from_logits is {from_logits} and sparse_label is {sparse_label}",
-                           "Pass logits and class indices")
+            raise OP.error(f"weighted_mean is True, from_logits is {from_logits} and sparse_label is {sparse_label}; "
+                           "expected logits and class indices with weighted_mean",
+                           "Leave weighted_mean, from_logits and sparse_label out, and pass logits and class indices")
         self._weighted_mean = weighted_mean
         self._axis, self._sparse, self._from_logits = axis, sparse_label, from_logits
 

@@ -35,7 +35,8 @@ OP = Op(
     ),
     refused=(
         Refused("ignore_label is not None and not sparse_label",
-                "ignore_label is {ignore_label} and sparse_label is {sparse_label}",
+                "ignore_label is {ignore_label} and sparse_label is {sparse_label}; expected class indices as labels "
+                "with ignore_label",
                 "Leave ignore_label out, and use weights for the rows: probabilities cannot contain a label to ignore"),
         family.NEEDS_A_BATCH,
     ),

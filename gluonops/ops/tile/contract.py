@@ -93,8 +93,9 @@ OP = Op(
     types={"T": FLOATS + INTEGERS},
     shapes=Shapes(data="...", output="... * tiles@axis"),
     refused=(
-        Refused("is_tuple(tiles) and axis != -1", "axis is {axis} and tiles is the tuple {tiles}",
-                "Leave axis out, or pass an integer"),
+        Refused("is_tuple(tiles) and axis != -1", "axis is {axis} and tiles is the tuple {tiles}; expected no axis, "
+                "because a tuple says how often each of the last axes is repeated",
+                "Leave axis out, or pass an integer as tiles"),
         Refused(f"is_tuple(tiles) and len(tiles) > {MAX_COUNTS}",
                 f"tiles has {{len(tiles)}} counts; expected at most {MAX_COUNTS}", "Reshape the input first"),
     ),

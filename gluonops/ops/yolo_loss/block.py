@@ -9,6 +9,7 @@ from ...backends import label_checks
 from ...backends.emitter import Array
 from ...backends.printed import call_text
 from ...contract.attributes import Attr, Pairs
+from ...contract.errors import plural
 from .._region.counting import LossWithParts
 from . import yolo_loss as _yolo_loss
 
@@ -52,8 +53,9 @@ class YOLOLoss(LossWithParts, function=_yolo_loss):
     def forward(self, preds: Array | Sequence, truth: Array) -> Array:
         preds = preds if isinstance(preds, (list, tuple)) else [preds]
         if len(preds) != len(self._heads):
-            raise self._op.error(f"preds has {len(preds)} arrays; expected {len(self._heads)}, one for each mask",
-                                 "Pass the output of every head")
+            raise self._op.error(f"preds has {plural(len(preds), 'array')}; expected {len(self._heads)}, one for each "
+                                 "mask",
+                                 "Pass the output of every YOLO layer of the net")
         label_checks.check_call(self, self._op, self._heads[0], {"truth": truth})
         loss, parts = super().forward(preds, truth)
         self._keep(parts)
@@ -68,8 +70,8 @@ class YOLOLoss(LossWithParts, function=_yolo_loss):
 def _heads(op, anchors, masks, strides, classes, options) -> list:
     """Return the attributes of the operator for each head."""
     if len(masks) == 0 or len(strides) != len(masks):
-        raise op.error(f"masks has {len(masks)} rows and strides has {len(strides)} numbers; expected one of both for "
-                       "each head", "Correct masks or strides")
+        raise op.error(f"masks has {plural(len(masks), 'row')} and strides has {plural(len(strides), 'number')}; "
+                       "expected one row and one stride for each YOLO layer of the net", "Correct masks or strides")
     _check_options(op, options, len(masks))
     heads = []
     for number, (mask, stride, sizes) in enumerate(zip(masks, strides, _sizes_of_heads(op, anchors, len(masks)))):
@@ -88,7 +90,9 @@ def _sizes_of_heads(op, anchors, heads: int) -> list[list[tuple]]:
     if not _are_lists_of_pairs(anchors):
         return [_pairs(op, anchors)] * heads
     if len(anchors) != heads:
-        raise op.error(f"anchors has {len(anchors)} lists of pairs; expected {heads}, one for each head", "Correct it")
+        raise op.error(f"anchors has {plural(len(anchors), 'list')} of pairs; expected {heads}, one for each row of "
+                       "masks",
+                       "Pass a list of pairs for each YOLO layer, or one list for all")
     return [_pairs(op, pairs) for pairs in anchors]
 
 
@@ -108,10 +112,11 @@ def _pairs(op, anchors) -> list[tuple]:
 def _check_options(op, options, heads) -> None:
     for name in ("anchors", "other_anchors", "parts"):
         if name in options:
-            raise op.error(f"{name!r} is not an argument of the block; expected anchors and masks", "Leave it out")
+            raise op.error(f"{name!r} is not an argument of the block; expected anchors and masks", f"Leave {name} out")
     for name, value in options.items():
         if isinstance(value, (list, tuple)) and len(value) != heads:
-            raise op.error(f"{name} has {len(value)} values; expected {heads}, one for each head", "Correct it")
+            raise op.error(f"{name} has {plural(len(value), 'value')}; expected {heads}, one for each row of masks",
+                           f"Pass a single {name} for all YOLO layers, or one for each")
 
 
 def _check_head(op, mask, stride, anchors) -> None:

@@ -23,9 +23,9 @@ OP = Op(
            WITH_PARTS),
     shapes=Shapes(**shapes_of(MAP)),
     refused=(Refused(f"dialect == 'pjreddie' and ({OF_ALEXEYAB})",
-                     "dialect is 'pjreddie', whose Darknet has squared errors of boxes, ignore_thresh and truth_thresh "
-                     "only; another option is set",
-                     "Pass dialect='alexeyab', or leave the option out"),),
+                     "dialect is 'pjreddie', whose Darknet has only squared errors of boxes, ignore_thresh and "
+                     "truth_thresh; expected no other option",
+                     "Pass dialect='alexeyab', or leave the other options out"),),
     derived={"channels": CHANNELS},
     kernels=kernels("YoloLoss"),
     **SHARED,

@@ -28,13 +28,15 @@ class TestCOCO:
 
     @pytest.mark.parametrize("change, text", [
         (lambda c: c.pop("images"), "top level: no list 'images'"),
-        (lambda c: c["annotations"][1].pop("bbox"), "annotation 1: no bbox; expected x, y, width"),
+        (lambda c: c["annotations"][1].pop("bbox"), "annotation 1: it has no bbox; expected four numbers"),
         (lambda c: c["images"][0].update(id=[1]), "images[0]: id is [1]; expected a number"),
         (lambda c: c["annotations"][1].update(category_id=4), "annotation 1: category_id is 4"),
-        (lambda c: c["annotations"][2].update(bbox=[1, 2, 3]), "annotation 2: bbox is [1, 2, 3]; expected x, y, width"),
+        (lambda c: c["annotations"][2].update(bbox=[1, 2, 3]),
+         "annotation 2: bbox is [1, 2, 3]; expected four numbers"),
         (lambda c: c["annotations"][2].update(bbox=["1", "2", "3", "4"]), "annotation 2: bbox is ['1', '2', '3', '4']"),
-        (lambda c: c["images"][1].update(id=10), "images: two have the id 10; expected another for each"),
-        (lambda c: c["categories"][1].update(id="7"), "categories: two have the id '7'; expected another for each"),
+        (lambda c: c["images"][1].update(id=10), "images: two items have the id 10; expected another id for each"),
+        (lambda c: c["categories"][1].update(id="7"),
+         "categories: two items have the id '7'; expected another id for each"),
         (lambda c: c["images"][1].update(coco_url=5), "images[1]: coco_url is 5; expected text"),
         (lambda c: c["images"][2].update(file_name="no.png"), "image 12: there is no "),
         (lambda c: c["images"][1].update(file_name="../../x.png"), "image 11: its file is "),
@@ -57,7 +59,7 @@ class TestCOCO:
         (lambda c: c["images"][1].update(height=0), "size", "image 11: it states the size 32 x 0; expected 32 x 64"),
         (lambda c: c["images"][1].pop("width"), "size", "image 11: it states the size 0 x 64; expected 32 x 64"),
         (lambda c: c["annotations"][0].update(bbox=[], segmentation=[[4, 6, 20, 6, 20, 30]]), "polygon",
-         "annotation 0: a polygon without a bbox; expected a bbox"),
+         "annotation 0: it has a polygon and no bbox; expected a bbox"),
         (lambda c: c["categories"].append({"id": 8, "name": "dog"}), "same_name", "category 8 'dog': another category"),
     ])
     def test_repairs(self, tmp_path, rng, change, reason, got):

@@ -133,7 +133,7 @@ class TestMNIST:
             (folder / f"{name}.gz").write_bytes(gzip.compress((folder / name).read_bytes() + bytes(3 << 20)))
             (folder / name).unlink()
         monkeypatch.setenv("GLUONOPS_MAX_DECODED_MIB", "2")
-        with pytest.raises(gops.OpError, match=r"\.gz takes 2 MiB of memory or more; the limit is 2 MiB"):
+        with pytest.raises(gops.OpError, match=r"\.gz takes 2 MiB of memory or more; expected at most 2 MiB"):
             digits(folder)
 
     def test_needs_no_scikit_learn(self, mnist, monkeypatch):

@@ -59,7 +59,8 @@ class TestFolder:
 
     def test_refuses(self, folder):
         (folder / "val" / "b" / "0.png").write_bytes(b"none")
-        refused("1 of 2 pictures cannot be read; expected at most 1 in 10. The first: ", "folder", folder, "val")
+        refused("1 of 2 pictures cannot be read; expected at most 1 in 10. The first error is: ",
+                "folder", folder, "val")
         refused("val/b/0.png has 4 bytes that do not decode; expected an image", "folder", folder, "val", strict=True)
         refused("has the folder 'a'; expected classes only: b", "folder", folder, classes=["b"])
         for path in (folder / "val" / "b").glob("*.png"):
@@ -69,7 +70,7 @@ class TestFolder:
 
     def test_no_folders(self, tmp_path):
         (tmp_path / "train").mkdir()
-        refused("has no folders; expected one per class", "folder", tmp_path)
+        refused("has no folders; expected a folder for each class", "folder", tmp_path)
 
 
 class TestRecords:
@@ -95,5 +96,5 @@ class TestRecords:
 def test_bad_names():
     refused("there is no data set 'cifar'; there are digits, mnist, folder, rec", "cifar")
     refused("split is 'test'", "digits", split="test")
-    refused("digits got root '/x'; they are part of scikit-learn", "digits", "/x")
-    refused("mnist needs a root, the folder of the data set", "mnist")
+    refused("digits got root '/x'; expected no root, because the digits are part of scikit-learn", "digits", "/x")
+    refused("mnist got no root; expected the folder of the data set", "mnist")

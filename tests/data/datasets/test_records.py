@@ -79,13 +79,14 @@ class TestRecords:
         assert not wrong
 
     @pytest.mark.parametrize("label, text", [
-        ([2, 5, 1, 0, 0, 0.5], "record 6: a label of 6 numbers that starts with [2.0, 5.0]; expected the length of"),
+        ([2, 5, 1, 0, 0, 0.5],
+         "record 6: it has a label of 6 numbers that starts with [2.0, 5.0]; expected the length of"),
         ([1, 5, 1, 0, 0, 0.5, 0.5], "that starts with [1.0, 5.0]"),
         ([2, 4, 1, 0, 0, 0.5], "that starts with [2.0, 4.0]"),
         ([7], "a label of 1 numbers that starts with [7.0]"),
         ([2, 5, -1, 0, 0, 0.5, 0.5], "record 6: the class is -1; expected a whole number from 0"),
         ([2, 5, 2, 0, 0, 0.5, 0.5], "record 6: the class is 2; expected a whole number from 0 to 1"),
-        ([2, 5, 1, 0, 0, 16, 24], "1 of 1 boxes lie outside of their pictures, first "),
+        ([2, 5, 1, 0, 0, 16, 24], "1 of 1 boxes lie outside of their pictures, the first in "),
         ([2, 5, 1, 0, 0, 16, 24], "record 6, object 0: the box is 0 0 16 24 in an image of 32 x 64; expected shares of "
          "the picture's size from 0 to 1"),
         ([2, 5, 1, 0, -1e-3, 1, -1e-4], "record 6, object 0: the box is 0 -0.001 1 -0.0001 in an image"),
@@ -103,11 +104,11 @@ class TestRecords:
         content = path.read_bytes()
         path.write_bytes(content[:-100])
         refused("record 7: ", "rec", tmp_path)
-        refused(f"the file ends at byte {len(content) - 100}. It was cut off", "rec", tmp_path)
+        refused(f"the file ends at byte {len(content) - 100}. The file was cut off", "rec", tmp_path)
 
     @pytest.mark.parametrize("part, text", [
-        (1, "at byte [0-9]+ there is no next part of the record"), (2, "at byte 0 there is no next part"),
-        (3, "at byte 0 there is no next part"), (7, "at byte 0 there is no next part")])
+        (1, "there is no next part of the record at byte [0-9]+"), (2, "there is no next part of the record at byte 0"),
+        (3, "there is no next part of the record at byte 0"), (7, "there is no next part of the record at byte 0")])
     def test_parts_of_a_record(self, tmp_path, rng, part, text):
         """The first part of a record does not go on, or a record begins with a later part."""
         make_records(tmp_path, rng)
@@ -135,11 +136,11 @@ class TestRecords:
     @pytest.mark.parametrize("number", [1e5, 1e9, 3e38])
     def test_too_many_classes_without_names(self, tmp_path, rng, number):
         make_records(tmp_path, rng, [np.float32([2, 5, number, 0, 0, 1, 1])] * 3)
-        refused(f"train.rec has the class {int(np.float32(number))}; expected at most 100000 of them", "rec", tmp_path)
+        refused(f"train.rec has the class {int(np.float32(number))}; expected at most 100000 classes", "rec", tmp_path)
 
     @pytest.mark.parametrize("content, text", [
         ("5\t0\nsix\n", "train.idx, line 2: 'six'; expected a number and an offset"),
-        ("5\t0\n5\t0\n", "train.idx has a record twice"), ("", "train.idx has no records"),
+        ("5\t0\n5\t0\n", "train.idx has the same record twice"), ("", "train.idx has no records"),
         ("5\t4\n", "train.rec has no record at byte 4, where the .idx file puts record 5"),
         ("5\t²\n", "train.idx, line 1: '5\\t²'; expected a number and an offset"),
         ("5\t999999\n", "train.rec has no record at byte 999999"),
@@ -151,7 +152,8 @@ class TestRecords:
 
     def test_missing(self, tmp_path, rng):
         make_records(tmp_path, rng)
-        refused("has no part for validation: no val, valid, validation, test, testing. Add one, or pass hold_out=True",
+        refused("has no part for validation: no val, valid, validation, test, testing. Add such a part, or pass "
+                "hold_out=True",
                 "rec", tmp_path, "val")
         (tmp_path / "train.rec").unlink()
         refused("there is no ", "rec", tmp_path)

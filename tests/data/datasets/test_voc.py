@@ -61,8 +61,9 @@ class TestVOC:
         ("<xmin>5</xmin>", "", 6, "<bndbox> has no <xmin>; expected one"),
         ("<size>", "<sizes>", 2, "mismatched tag; expected XML"),
         ("</annotation>", "", 18, "no element found; expected XML"),
-        ("<size>", "<object><name>cat</name></object><size><object/>", 2, "an <object> inside another element"),
-        ("<annotation>", '<!DOCTYPE x [<!ENTITY e "ee">]><annotation>', 1, "a document type; expected none"),
+        ("<size>", "<object><name>cat</name></object><size><object/>", 2, "an <object> is inside of another element"),
+        ("<annotation>", '<!DOCTYPE x [<!ENTITY e "ee">]><annotation>', 1,
+         "it declares a document type; expected none"),
     ])
     def test_malformed(self, tmp_path, rng, old, new, line, text):
         make_voc(tmp_path, rng)
@@ -168,7 +169,7 @@ class TestVOC:
         refused("test.txt, line 2: 'nine' names no image; expected ", "voc", self._with_list(tmp_path, "000000\nnine"),
                 "val", classes=NAMES)
         (tmp_path / "Annotations" / "000001.xml").unlink()
-        refused("none of 1 pictures has a label; expected ", "voc", self._with_list(tmp_path, "000001"), "val",
+        refused("no picture has a label, of 1 in all; expected ", "voc", self._with_list(tmp_path, "000001"), "val",
                 classes=NAMES)
         with pytest.warns(RepairWarning, match="1 picture has no label file and counts as one without objects: .*1.j"):
             found = detection("voc", self._with_list(tmp_path, "000001\n000000"), "val", classes=NAMES)

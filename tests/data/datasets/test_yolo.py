@@ -67,7 +67,7 @@ class TestYolo:
         make_yolo(tmp_path, rng)
         for path in (tmp_path / "labels").iterdir():
             path.write_text("1 32 24 10 10\n")
-        refused("3 of 3 boxes lie outside of their pictures, first ", "yolo", tmp_path)
+        refused("3 of 3 boxes lie outside of their pictures, the first in ", "yolo", tmp_path)
         refused("0.txt, line 1: the box is 27 19 37 29 in an image of 64 x 48; expected shares of the picture",
                 "yolo", tmp_path)
 

@@ -59,8 +59,9 @@ def test_any_number_of_steps(tmp_path, rng):
 
 
 @pytest.mark.parametrize("options, text", [
-    ({"projection_size": 2}, r"\(RNN\) has projection_size, which MXNet computes on a GPU only"),
-    ({"lstm_state_clip_min": -1, "lstm_state_clip_max": 1}, r"\(RNN\) clips its states")])
+    ({"projection_size": 2}, r"\(RNN\) .* has projection_size, which MXNet computes on a GPU only"),
+    ({"lstm_state_clip_min": -1, "lstm_state_clip_max": 1}, r"\(RNN\) cannot be exported to ONNX: it has "
+     r"lstm_state_clip_min")])
 def test_what_onnx_has_no_layer_for(options, text, tmp_path):
     data, parameters, states = mx.sym.var("data"), mx.sym.var("w"), [mx.sym.zeros((1, 0, size)) for size in (2, HIDDEN)]
     if "projection_size" not in options:
@@ -75,7 +76,7 @@ def test_what_onnx_has_no_layer_for(options, text, tmp_path):
 def test_parameters_that_are_computed(tmp_path):
     net = nn.HybridLambda(lambda F, x, w: F.RNN(x, F.reshape(w, -1), F.zeros((1, 0, 1)), state_size=1, num_layers=1,
                                                 mode="rnn_tanh"))
-    with pytest.raises(gops.OpError, match=r"\(RNN\) has parameters that depend on an input"):
+    with pytest.raises(gops.OpError, match=r"\(RNN\) .* has parameters that depend on an input"):
         gops.export.onnx(net, tmp_path / "net.onnx", {"x": (2, 1, 1), "w": (1, 4)}, dynamic_batch=False)
 
 
@@ -284,7 +285,8 @@ def test_a_loop_is_unrolled(tmp_path, rng):
 def test_a_loop_over_the_batch(tmp_path):
     net = nn.HybridLambda(lambda F, x: F.contrib.foreach(lambda row, state: (row + state[0], [row]), x, [
         F.slice_axis(x, 0, 0, 1).reshape(-1)])[0])
-    with pytest.raises(gops.OpError, match=r"\(_foreach\) has as many steps as the batch has images"):
+    with pytest.raises(gops.OpError, match=r"\(_foreach\) cannot be exported to ONNX: it has as many steps as the "
+                       r"batch has images"):
         gops.export.onnx(net, tmp_path / "net.onnx", (2, 3), dynamic_batch=True)
     onnx_oracle.agree(net, tmp_path / "net.onnx", {"data": (3,)}, batches=(4,))
 
@@ -313,5 +315,5 @@ def test_a_while_loop_and_branches(tmp_path, rng):
 def test_a_very_long_while_loop(tmp_path):
     net = nn.HybridLambda(lambda F, x: F.contrib.while_loop(lambda y: F.sum(y) < 9, lambda y: ([], [y + 1]), [x],
                                                             max_iterations=2000)[1][0])
-    with pytest.raises(gops.OpError, match=r"\(_while_loop\) has up to 2000 steps; expected at most 1000"):
+    with pytest.raises(gops.OpError, match=r"\(_while_loop\) .* has up to 2000 steps; expected at most 1000"):
         gops.export.onnx(net, tmp_path / "net.onnx", (2, 3))

@@ -61,8 +61,8 @@ def test_a_loss_head(backend, rng, tmp_path):
     net, data, label = ready(WithHead()), mx.nd.array(rng.randn(*SHAPE)), mx.nd.array([0, 1, 2, 0])
     with pytest.warns(gops.export.ExportWarning) as caught:
         symbol, parameters = gops.export.symbol(net, tmp_path / "net", SHAPES, backend=backend)
-    assert str(caught[0].message) == ("exported for inference, without the loss head 'net_head_softmax_output0', the "
-                                      "input 'label'. Pass training=True to keep them")
+    assert str(caught[0].message) == ("the net is exported for inference, without the loss head "
+                                      "'net_head_softmax_output0', the input 'label'. Pass training=True to keep them")
     assert caught[0].filename == __file__
     assert inputs_and_outputs(symbol) == (["data"], ["net_head_softmax_output0_output"])
     assert json.loads(json.loads(pathlib.Path(symbol).read_text())["attrs"]["gluonops"][1])["inputs"] == {
@@ -164,7 +164,7 @@ HEADS = [
 ]
 
 
-@pytest.mark.filterwarnings("ignore:exported for inference")
+@pytest.mark.filterwarnings("ignore:the net is exported for inference")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("op, options, shape", HEADS, ids=lambda value: str(value))
 def test_the_heads_of_mxnet(op, options, shape, dtype, rng, tmp_path):

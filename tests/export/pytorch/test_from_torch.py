@@ -190,7 +190,7 @@ def test_names_that_do_not_agree_with_the_order_are_refused():
     net = nn.HybridSequential()
     net.add(projections(("query", "key")), nn.Dense(2, in_units=2))
     net.initialize()
-    with pytest.raises(gops.OpError, match="key.weight and attention.query.weight have one shape"):
+    with pytest.raises(gops.OpError, match="key.weight and attention.query.weight have the same shape"):
         gops.convert.from_torch(weights_of(["attention.key", "attention.query", "head"]), net)
 
 
@@ -253,7 +253,7 @@ def test_equal_layers_in_another_order_are_refused():
     shapes = {"a": (2, 2), "c": (3, 2), "b": (2, 2)}
     weights = {f"{name}.{kind}": np.zeros(shape[:2 if kind == "weight" else 1])
                for name, shape in shapes.items() for kind in ("weight", "bias")}
-    with pytest.raises(gops.OpError, match="a.weight and b.weight have one shape, and the net has such layers in"):
+    with pytest.raises(gops.OpError, match="a.weight and b.weight have the same shape, and the net has such layers in"):
         gops.convert.from_torch(weights, net)
 
 
@@ -261,7 +261,8 @@ def test_what_does_not_match_is_named_and_nothing_is_changed():
     net = initialized(gluon_resnet(classes=7), IMAGES)
     before = net.output.weight.data().asnumpy()
     weights = ResNet().state_dict()
-    with pytest.raises(gops.OpError, match=r"fc.weight \(10, 32\), fc.bias \(10,\) without a counterpart, and the net "
+    with pytest.raises(gops.OpError, match=r"fc.weight \(10, 32\), fc.bias \(10,\) without a counterpart in the net, "
+                       r"and the net has "
                                            r"output.weight \(7, 32\), output.bias \(7,\)"):
         gops.convert.from_torch(weights, net)
     assert (net.output.weight.data().asnumpy() == before).all()

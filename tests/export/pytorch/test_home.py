@@ -318,7 +318,7 @@ def test_without_torch(monkeypatch, capsys):
     for name in ("torch", "safetensors.torch"):
         monkeypatch.setitem(sys.modules, name, None)
     assert cli.main(["import", "port", "w.safetensors", "--into", "home"]) == 0
-    assert "note: not compared with PyTorch, because torch is not installed" in capsys.readouterr().out
+    assert "note: the files are not compared with PyTorch, because torch is not installed" in capsys.readouterr().out
     assert cli.main(["import", "port", "w.pt", "--into", "other"]) == 1
     assert "w.pt is not a safetensors file, and the package torch" in capsys.readouterr().err
 

@@ -307,7 +307,7 @@ def test_a_cfg_trains_on_with_its_loss(tmp_path):
     assert "DarknetBatchNorm(8)" in source
 
 
-@pytest.mark.filterwarnings("ignore:exported for inference")
+@pytest.mark.filterwarnings("ignore:the net is exported for inference")
 @pytest.mark.parametrize("head, target", [("SoftmaxOutput", "(2,)"), ("LinearRegressionOutput", "(2, 4)")])
 def test_labels_of_loss_heads_under_any_name(head, target, tmp_path):
     """Their shapes follow from those of the data."""

@@ -20,7 +20,7 @@ class TestAbs(OpSuite):
         Row("signs", ([-2, 0, 3.5, np.nan],), {}, [2, 0, 3.5, np.nan], [1, 5, -2, 3], ([-1, 0, -2, 0],)),
     )
     errors = (
-        Bad("attribute", ((2,),), {"axis": 1}, "'axis' is not an attribute; this op takes none",
+        Bad("attribute", ((2,),), {"axis": 1}, "'axis' is not an attribute; this operator takes none",
             spelled=False),
     )
     determined = (

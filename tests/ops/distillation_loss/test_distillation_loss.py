@@ -25,7 +25,7 @@ class TestDistillationLoss(OpSuite):
     )
     errors = (
         Bad("teacher", ((4, 3), (4, 5)), {}, "teacher has shape (4, 5); expected (4, 3)"),
-        Bad("vector", ((4,), (4,)), {"axis": 0}, "data has 1 dimension; expected a batch of rows"),
+        Bad("vector", ((4,), (4,)), {"axis": 0}, "data has 1 dimension; expected at least 2: a batch of rows"),
         Bad("temperature", ((4, 3), (4, 3)), {"temperature": 0}, "expected a finite number of at least 0.01 and below"),
         Bad("integers", ((4, 3), (4, 3)), {}, "data has dtype int32; expected float16, float32, float64",
             ("int32", "int32")),

@@ -135,5 +135,5 @@ def test_the_block_sums_the_heads():
     pred, truth = mx.nd.array(case.input), mx.nd.array(case.truth)
     loss([pred, pred], truth)
     np.testing.assert_allclose(loss.report()["cost"].asscalar(), 2 * case.cost, rtol=2e-5)
-    with pytest.raises(gops.OpError, match="gaussian_yolo_loss: preds has 1 arrays; expected 2"):
+    with pytest.raises(gops.OpError, match="gaussian_yolo_loss: preds has 1 array; expected 2"):
         loss(pred, truth)

@@ -34,7 +34,8 @@ class TestSoftmaxFocalLoss(OpSuite):
     errors = (
         Bad("label", ((4, 3), (5,)), {}, "label has shape (5,); expected (4,) to match data of shape (4, 3)",
             first=False),
-        Bad("vector", ((4,), (1,)), {"axis": 0}, "data has 1 dimension; expected a batch of rows", first=False),
+        Bad("vector", ((4,), (1,)), {"axis": 0}, "data has 1 dimension; expected at least 2: a batch of rows",
+            first=False),
         Bad("gamma", ((4, 3), (4,)), {"gamma": -1}, "expected a finite number of at least 0"),
         Bad("alpha", ((4, 3), (4,)), {"alpha": (1.0, 2.0)},
             "alpha has 2 numbers; expected 3, one for each of the classes. Pass another alpha"),

@@ -40,7 +40,7 @@ class TestSoftmaxOutput(OpSuite):
         Bad("label", ((4, 3), (5,)), {}, "label has shape (5,); expected (4,) to match data of shape (4, 3)",
             first=False),
         Bad("label_rank", ((4, 3), (4, 3)), {}, "label has shape (4, 3); expected 1 dimension (batch,)"),
-        Bad("vector", ((4,), (1,)), {"axis": 0}, "data has 1 dimension; expected a batch of rows",
+        Bad("vector", ((4,), (1,)), {"axis": 0}, "data has 1 dimension; expected at least 2: a batch of rows",
             first=False),
         Bad("axis", ((4, 3), (4,)), {"axis": -3}, "axis -3 is out of range for data of 2 dimensions"),
         Bad("normalization", ((4, 3), (4,)), {"normalization": "mean"}, "expected 'null', 'batch' or 'valid'"),

@@ -159,7 +159,7 @@ class TestBlock:
     def test_errors(self, rng):
         make = gops.loss.YOLOLoss
         for arguments, options, text in (
-                ((self.ANCHORS, self.MASKS, (32,), 3), {}, "masks has 2 rows and strides has 1 numbers"),
+                ((self.ANCHORS, self.MASKS, (32,), 3), {}, "masks has 2 rows and strides has 1 number;"),
                 ((self.ANCHORS, ((6,),), (32,), 3), {}, "a mask is .6,.; expected different numbers from 0 to 5"),
                 ((self.ANCHORS, ((0, 0),), (32,), 3), {}, "expected different numbers"),
                 ((self.ANCHORS, ((0,),), (0,), 3), {}, "a stride is 0; expected a number above 0"),
@@ -172,5 +172,5 @@ class TestBlock:
             with pytest.raises(gops.OpError, match=text):
                 make(*arguments, **options)
         preds, truth = self.inputs(rng)
-        with pytest.raises(gops.OpError, match="preds has 1 arrays; expected 2"):
+        with pytest.raises(gops.OpError, match="preds has 1 array; expected 2"):
             make(self.ANCHORS, self.MASKS, self.STRIDES, 3)(preds[:1], truth)
