@@ -207,7 +207,7 @@ def _pairs(theirs: list[Weight], ours: list[Weight]) -> list[tuple[Weight, Weigh
             return pairs
     pairs = [*_matched([("", _tree(theirs))], [("", _tree(ours))])]
     matched = {their for their, _ in pairs}, {our for _, our in pairs}
-    left = [[weight for weight in weights if weight not in found] for weights, found in zip((theirs, ours), matched)]
+    left = [[weight for weight in weights if weight not in taken] for weights, taken in zip((theirs, ours), matched)]
     if any(left):
         raise _differ(*left)
     _check_order(sorted(pairs, key=lambda pair: theirs.index(pair[0])), ours)
@@ -294,9 +294,9 @@ def _take_alike(theirs: Named, ours: Named, before: int | None,
     waiting.pop(None, None)
     rest, taken = [], set()
     for key, (name, tree) in zip(_keys(theirs, before), theirs):
-        found = waiting.get(key)
-        if found:
-            other = found.pop(0)[1]
+        candidates = waiting.get(key)
+        if candidates:
+            other = candidates.pop(0)[1]
             alike.append((tree, other))
             taken.add(id(other))
         else:

@@ -26,16 +26,16 @@ class Operator(mx.operator.CustomOp):
     MXNet creates another operator for another context, and for other shapes and dtypes.
     """
 
-    def __init__(self, entry: RegisteredOp, bound_op: rtc.BoundOp):
+    def __init__(self, registered: RegisteredOp, bound_op: rtc.BoundOp):
         super().__init__()
-        self.op, self.where = entry.op, entry.op.name
-        self.reference = entry.reference
+        self.op, self.where = registered.op, registered.op.name
+        self.reference = registered.reference
         self.attrs = bound_op.attrs
         self.bound_op = bound_op
         self.has_scalars = bound_op.layout.may_have_scalars
         # Whether a CUDA kernel is launched, if the operator has one.
         self.launches = rtc.usable(bound_op.context) and not bound_op.layout.has_empty
-        self.runs_native = native.has(entry.op) and bound_op.context.device_type != "gpu"
+        self.runs_native = native.has(registered.op) and bound_op.context.device_type != "gpu"
 
     def forward(self, is_train: bool, req: list[str], in_data: Arrays, out_data: Arrays, aux: Arrays) -> None:
         op = self.op
@@ -186,7 +186,8 @@ def _fill_with_zeros(pairs: Iterable[tuple[str, mx.nd.NDArray]]) -> None:
 class Properties(mx.operator.CustomOpProp):
     """Answers MXNet's questions about a node before it runs, from the contract."""
 
-    entry = op = where = None   # set by the subclass that `register` makes: the operator, its contract and its name
+    # The subclass that `register` makes sets these: the operator, its contract and its name.
+    registered = op = where = None
 
     def __init__(self, **kwargs: str):
         super().__init__(need_top_grad=self.op.reads_head_gradient)
@@ -222,7 +223,7 @@ class Properties(mx.operator.CustomOpProp):
         return [ids[name] for name in self.op.backward]
 
     def create_operator(self, ctx: str, in_shapes: list, in_dtypes: list) -> Operator:
-        return Operator(self.entry, rtc.BoundOp.created(self.op, self.attrs, ctx, in_shapes, in_dtypes))
+        return Operator(self.registered, rtc.BoundOp.created(self.op, self.attrs, ctx, in_shapes, in_dtypes))
 
 
 @cached
@@ -231,9 +232,9 @@ def _parsed(op: Op, strings: tuple[tuple[str, str], ...]) -> tuple:
     return op.parse(dict(strings))
 
 
-def register(entry: RegisteredOp) -> None:
+def register(registered: RegisteredOp) -> None:
     """Register an operator with MXNet as ``Custom(op_type="gluonops_<name>")``."""
-    op = entry.op
+    op = registered.op
     name = f"{op.name.title().replace('_', '')}Properties"
     with mx.util.np_array(False):   # an operator receives the kind of arrays that is in force when it is registered
-        add(op.graph_name, type(name, (Properties,), {"entry": entry, "op": op, "where": op.name}))
+        add(op.graph_name, type(name, (Properties,), {"registered": registered, "op": op, "where": op.name}))

@@ -163,8 +163,8 @@ def layer_of_other_mode(error: BaseException | None) -> str | None:
 
 def called_operator_of_other_mode(error: Exception) -> str | None:
     """Words for the operator of the other mode that an error says was called, such as ``legacy operator relu``."""
-    found = re.search(r"is known as `([\w.]+)` in Python\. This is a (legacy|numpy) operator", str(error))
-    return f"{found[2]} operator {found[1]}" if found else None
+    match = re.search(r"is known as `([\w.]+)` in Python\. This is a (legacy|numpy) operator", str(error))
+    return f"{match[2]} operator {match[1]}" if match else None
 
 
 def of_other_mode(where: str, net: mx.gluon.Block, what: str) -> OpError:

@@ -50,10 +50,10 @@ def _callback_type(*signature: type) -> Callable:
     if signature != _INFER_SHAPE:
         return make
 
-    def with_numbers(entry: Callable) -> Callable:
+    def with_numbers(callback: Callable) -> Callable:
         def infer_shape(count, ndims, sizes, state):
             asked.ndims = ndims[:count]
-            return entry(count, ndims, sizes, state)
+            return callback(count, ndims, sizes, state)
         return make(infer_shape)
     return with_numbers
 

@@ -50,15 +50,15 @@ def _meant(name: str) -> str:
     A layer or loss may be named with or without ``nn.`` or ``loss.``, and in snake_case: FocalLoss or focal_loss. An
     OpError is raised if there is none of this name.
     """
-    entries, blocks = registry.entries(), _blocks()
-    if name in entries:
+    operators, blocks = registry.entries(), _blocks()
+    if name in operators:
         return name
     for full, block in blocks.items():
         if _plain(name) in (_plain(full), _plain(full.partition(".")[2])):
             operator = block.__module__.split(".")[-2]
-            return operator if operator in entries else full
+            return operator if operator in operators else full
     raise OpError("ops", f"there is no operator, layer or loss {name!r}",
-                  _similar(name, [*entries, *blocks]) or "gluonops ops lists all of them")
+                  _similar(name, [*operators, *blocks]) or "gluonops ops lists all of them")
 
 
 def _similar(name: str, names: list[str]) -> str:
@@ -93,16 +93,16 @@ def _signature(function: object) -> str:
 
 def rows(names: list[str] | None = None) -> list[dict]:
     """One dict, with plain data as values, for each of the operators that are named, or for all operators."""
-    return [_row(entry) for name, entry in registry.entries().items() if names is None or name in names]
+    return [_row(registered) for name, registered in registry.entries().items() if names is None or name in names]
 
 
-def _row(entry: registry.RegisteredOp) -> dict:
-    op = entry.op
+def _row(registered: registry.RegisteredOp) -> dict:
+    op = registered.op
     return {
         "op": op.name,
         "function": f"ops.{op.name}{_signature(getattr(ops, op.name))}",
-        "layer": _layer(entry),
-        "arguments": _arguments(entry),
+        "layer": _layer(registered),
+        "arguments": _arguments(registered),
         "summary": op.summary,
         "backends": _backends(op),
         "dtypes": _dtypes(op),
@@ -112,21 +112,21 @@ def _row(entry: registry.RegisteredOp) -> dict:
     }
 
 
-def _layer(entry: registry.RegisteredOp) -> str:
+def _layer(registered: registry.RegisteredOp) -> str:
     """Return the class in ``gluonops.nn`` or ``gluonops.loss`` that an operator's block.py defines, as ``nn.Reorg``."""
     for name, block in _blocks().items():
-        if block.__module__ == f"gluonops.ops.{entry.op.name}.block":
+        if block.__module__ == f"gluonops.ops.{registered.op.name}.block":
             return name
-    return f"none: {entry.op.unsupported.get('block.py', 'not in a catalogue')}"
+    return f"none: {registered.op.unsupported.get('block.py', 'not in a catalogue')}"
 
 
-def _arguments(entry: registry.RegisteredOp) -> str:
+def _arguments(registered: registry.RegisteredOp) -> str:
     """The arguments of the operator's layer, and which of them has another name in the function."""
-    block = _blocks().get(_layer(entry))
+    block = _blocks().get(_layer(registered))
     if block is None:
         return ""
     names = inspect.signature(block).parameters
-    others = [(name, attr.name) for attr in entry.op.attrs for name in names
+    others = [(name, attr.name) for attr in registered.op.attrs for name in names
               if attr.name not in names and name.startswith(attr.name)]
     return _signature(block) + "".join(f"; {ours} is the function's {theirs}" for ours, theirs in others)
 

@@ -192,8 +192,8 @@ class Pairs(Kind):
         if isinstance(value, str):
             value = numbers_in(value)
         values = []
-        for entry in value:
-            values.extend([entry] if isinstance(entry, numbers.Real) else entry)
+        for part in value:
+            values.extend([part] if isinstance(part, numbers.Real) else part)
         if not values or len(values) % 2:
             raise ValueError
         return tuple(self.item.parse(float(number)) for number in values)

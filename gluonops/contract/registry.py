@@ -37,9 +37,9 @@ def register(folder: pathlib.Path) -> RegisteredOp:
     if op.name in _ops:
         raise OpError(f"ops.{folder.name}", "two contracts register this operator; expected one",
                       "Rename one of the two")
-    entry = RegisteredOp(op, importlib.import_module(f"{package}.reference"), folder)
-    _ops[op.name] = entry
-    return entry
+    registered = RegisteredOp(op, importlib.import_module(f"{package}.reference"), folder)
+    _ops[op.name] = registered
+    return registered
 
 
 def register_contract(folder: pathlib.Path) -> None:

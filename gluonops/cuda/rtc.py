@@ -119,7 +119,7 @@ _bound_op = functools.lru_cache(maxsize=512)(BoundOp)   # a bound operator may k
 
 def operators() -> list[str]:
     """Return the names of the operators that have CUDA kernels."""
-    return [name for name, entry in registry.entries().items() if entry.op.cuda is not None]
+    return [name for name, registered in registry.entries().items() if registered.op.cuda is not None]
 
 
 def usable(context: mx.Context) -> bool:

@@ -67,7 +67,7 @@ class Boxes(EitherModeBlock):
         centres = F.broadcast_add(self._offsets(F, cells, anchors), _grid(F, data)) * self._stride
         halves = F.broadcast_mul(self._factors(F, cells), anchors) / 2
         corners = _corners(F, centres, halves, axis=2)
-        return _rows(F, *self._found(F, cells, ids), corners)
+        return _rows(F, *self._classes_and_scores(F, cells, ids), corners)
 
     _fields = 5   # numbers of an anchor in front of its classes
     _ids_shape = (1, 1, -1, 1)
@@ -80,7 +80,7 @@ class Boxes(EitherModeBlock):
         """Widths and heights divided by those of the anchors, (B, A, 2, H*W)."""
         return F.exp(F.slice_axis(cells, axis=2, begin=2, end=4))
 
-    def _found(self, F, cells: Array, ids: Array) -> tuple[Array, Array]:
+    def _classes_and_scores(self, F, cells: Array, ids: Array) -> tuple[Array, Array]:
         """Classes and their scores, (B, A, K, H*W)."""
         probabilities = F.slice_axis(cells, axis=2, begin=5, end=None)
         objectness = F.slice_axis(cells, axis=2, begin=4, end=5)
@@ -118,7 +118,7 @@ class GaussianBoxes(Boxes):
     def _factors(self, F, cells: Array) -> Array:
         return F.exp(F.slice(cells, begin=(None, None, 4, None), end=(None, None, 8, None), step=(1, 1, 2, 1)))
 
-    def _found(self, F, cells: Array, ids: Array) -> tuple[Array, Array]:
+    def _classes_and_scores(self, F, cells: Array, ids: Array) -> tuple[Array, Array]:
         uncertainties = F.slice(cells, begin=(None, None, 1, None), end=(None, None, 8, None), step=(1, 1, 2, 1))
         certainty = 1 - F.mean(uncertainties, axis=2, keepdims=True)
         objectness = F.slice_axis(cells, axis=2, begin=8, end=9) * certainty
@@ -147,7 +147,7 @@ class TreeBoxes(Float32Block, Boxes):
         with self.name_scope():
             self.ancestors = Ancestors(tree)
 
-    def _found(self, F, cells: Array, ids: Array) -> tuple[Array, Array]:
+    def _classes_and_scores(self, F, cells: Array, ids: Array) -> tuple[Array, Array]:
         objectness = F.slice_axis(cells, axis=2, begin=4, end=5)                    # B, A, 1, H*W
         conditional = F.reshape(F.slice_axis(cells, axis=2, begin=5, end=None), shape=(-3, 0, 0))
         objectness = F.reshape(objectness, shape=(-3, 0, 0))

@@ -44,9 +44,9 @@ def coco_average_precision(detections: Sequence[np.ndarray], labels: Sequence[np
                       "Pass an array for every image, and an empty one where nothing is detected")
     coco = require("pycocotools.coco", where).COCO()
     evaluation = require("pycocotools.cocoeval", where).COCOeval
-    annotations = [_entry(image, row[4], row[:4], iscrowd=int(row[5]))
+    annotations = [_annotation(image, row[4], row[:4], iscrowd=int(row[5]))
                    for image, label in enumerate(labels) for row in np.asarray(label)]
-    results = [_entry(image, row[0], row[2:6], score=float(row[1]))
+    results = [_annotation(image, row[0], row[2:6], score=float(row[1]))
                for image, rows in enumerate(detections) for row in np.asarray(rows)]
     if all(annotation["iscrowd"] for annotation in annotations):
         return dict.fromkeys(STATISTICS, float("nan"))
@@ -66,7 +66,7 @@ def coco_average_precision(detections: Sequence[np.ndarray], labels: Sequence[np
     return {name: float(value) for name, value in zip(STATISTICS, evaluator.stats)}
 
 
-def _entry(image: int, class_id: float, box: np.ndarray, **others: float) -> dict:
+def _annotation(image: int, class_id: float, box: np.ndarray, **others: float) -> dict:
     left, top, right, bottom = map(float, box)
     return {"image_id": image, "category_id": int(class_id), "bbox": [left, top, right - left, bottom - top],
             "area": (right - left) * (bottom - top), **others}

@@ -105,21 +105,21 @@ def recognize(path: Optional[Path], task: Optional[str] = None) -> formats.Forma
         What the data set shall be for. By default what its labels are for.
     """
     where = "data.recognize"
-    entries = [entry for entry in formats.FORMATS if task in (None, entry.task)]
+    candidates = [layout for layout in formats.FORMATS if task in (None, layout.task)]
     if path is None:
-        return entries[0]
+        return candidates[0]
     path = os.path.expanduser(os.fspath(path))
     if not os.path.exists(path):
         raise OpError(where, f"there is no file or folder {path}", "Pass the folder of a data set")
-    matching = [entry for entry in formats.FORMATS if _has_layout(entry, path)] or _of_classes(path)
+    matching = [layout for layout in formats.FORMATS if _has_layout(layout, path)] or _of_classes(path)
     if not matching:
         if os.path.isfile(path):
-            endings = dict.fromkeys(ending for entry in formats.FORMATS for ending in entry.endings)
+            endings = dict.fromkeys(ending for layout in formats.FORMATS for ending in layout.endings)
             raise OpError(where, f"{path} is a file; expected a folder, or a file that ends in {', '.join(endings)}",
                           "Pass the folder of the data set")
         raise _unknown(where, path)
-    fitting = [entry for entry in matching if entry in entries] or [
-        entry for entry in _of_classes(path) if entry in entries]
+    fitting = [layout for layout in matching if layout in candidates] or [
+        layout for layout in _of_classes(path) if layout in candidates]
     if not fitting:
         raise OpError(where, f"{path} has the layout {matching[0].name}, which is for {matching[0].task}; expected a "
                       f"layout for {task}", f"Pass a data set for {task}, or run: gluonops train {path}")
@@ -131,18 +131,18 @@ def recognize(path: Optional[Path], task: Optional[str] = None) -> formats.Forma
 def _unknown(where: str, path: str) -> OpError:
     """The error for a folder that has no known layout. If a folder inside it has one, the error says so."""
     error = layouts.unknown(where, path, "one of the layouts in docs/fine_tuning.md")
-    for name in layouts.entries(path)[1]:
+    for name in layouts.files_and_folders(path)[1]:
         inner = os.path.join(path, name)
-        entry = next((entry for entry in formats.FORMATS if _has_layout(entry, inner)), None)
-        if entry is not None:
-            return OpError(where, error.what, f"Pass {inner}, which has the layout {entry.name}")
+        layout = next((layout for layout in formats.FORMATS if _has_layout(layout, inner)), None)
+        if layout is not None:
+            return OpError(where, error.what, f"Pass {inner}, which has the layout {layout.name}")
     return error
 
 
-def _has_layout(entry: formats.Format, path: str) -> bool:
+def _has_layout(layout: formats.Format, path: str) -> bool:
     if os.path.isfile(path):
-        return bool(entry.endings) and path.lower().endswith(entry.endings)
-    return any(_is_meant(path_found) for mark in entry.marks for path_found in layouts.matching(path, mark))
+        return bool(layout.endings) and path.lower().endswith(layout.endings)
+    return any(_is_meant(path_found) for mark in layout.marks for path_found in layouts.matching(path, mark))
 
 
 def _is_meant(path: str) -> bool:
@@ -155,33 +155,33 @@ def _of_classes(path: str) -> list[formats.Format]:
     names = layouts.class_folders(path)
     if sum(bool(layouts.pictures_in(os.path.join(path, name))) for name in names) < 2:
         return []
-    return [entry for entry in formats.FORMATS if entry.name == "folder"]
+    return [layout for layout in formats.FORMATS if layout.name == "folder"]
 
 
 def read(task: str, name: str, root: Optional[Path], split: str, **options) -> gluon.data.Dataset:
     """Return what :func:`detection` or :func:`classification` returns, without the warning about repairs."""
     where = f"data.{task}"
-    entry = next((entry for entry in formats.FORMATS if (entry.task, entry.name) == (task, name)), None)
-    if entry is None:
+    layout = next((layout for layout in formats.FORMATS if (layout.task, layout.name) == (task, name)), None)
+    if layout is None:
         raise OpError(where, f"there is no data set {name!r}; there are {', '.join(format_names(task))}",
                       "Choose one of them")
     Attr("split", Choice(*SPLITS), None).parse(where, split)
-    if not entry.repairs:   # there is nothing to repair
+    if not layout.repairs:   # there is nothing to repair
         options = {key: value for key, value in options.items() if key not in ("strict", "hold_out")}
-    if not entry.rooted and root is not None:
+    if not layout.rooted and root is not None:
         raise OpError(where, f"{name} got root {os.fspath(root)!r}; expected no root, because the digits are part of "
                       "scikit-learn",
                       "Leave root out, or choose another data set")
-    if not entry.classes and "classes" in options:
+    if not layout.classes and "classes" in options:
         raise OpError(where, f"{name} got classes; expected none, because its classes are always the ten digits",
                       "Leave classes out")
-    if not entry.rooted:
-        return _reader(entry)(split=split, **options)
+    if not layout.rooted:
+        return _reader(layout)(split=split, **options)
     if root is None:
         raise OpError(where, f"{name} got no root; expected the folder of the data set", "Pass the folder as root")
-    return _reader(entry)(os.path.expanduser(os.fspath(root)), split, **options)
+    return _reader(layout)(os.path.expanduser(os.fspath(root)), split, **options)
 
 
-def _reader(entry: formats.Format) -> Callable:
-    module, name = entry.reader.split(":")
+def _reader(layout: formats.Format) -> Callable:
+    module, name = layout.reader.split(":")
     return getattr(importlib.import_module(f"{__package__}.datasets.{module}"), name)

@@ -55,4 +55,4 @@ def format_names(task: str) -> tuple:
     task : {"detection", "classification"}
         What the data sets are for.
     """
-    return tuple(entry.name for entry in FORMATS if entry.task == task)
+    return tuple(layout.name for layout in FORMATS if layout.task == task)

@@ -28,14 +28,14 @@ DEPTH = 3         # levels of folders that are looked at to describe one
 MOST_NAMED = 3    # folders that a description names
 
 
-def entries(folder: str) -> tuple[list[str], list[str]]:
+def files_and_folders(folder: str) -> tuple[list[str], list[str]]:
     """The names of the files and of the folders in a folder, sorted; two empty lists if there is no such folder."""
     files, folders = [], []
     try:
         with os.scandir(folder) as listing:
-            for entry in listing:
-                if not entry.name.startswith(".") and entry.name.lower() not in IGNORED:
-                    (folders if entry.is_dir() else files).append(entry.name)
+            for item in listing:
+                if not item.name.startswith(".") and item.name.lower() not in IGNORED:
+                    (folders if item.is_dir() else files).append(item.name)
     except OSError:
         return [], []
     return sorted(files), sorted(folders)
@@ -46,7 +46,7 @@ def child(folder: str, *names: str) -> str | None:
 
     Case counts only if two folders differ in nothing else.
     """
-    _, folders = entries(folder)
+    _, folders = files_and_folders(folder)
     for name in names:
         if name in folders:
             return os.path.join(folder, name)
@@ -63,7 +63,7 @@ def is_split(name: str, split: str) -> bool:
 
 def split_folder(folder: str, split: str) -> str | None:
     """The path of the folder of a split in a folder, by the first of its aliases."""
-    _, folders = entries(folder)
+    _, folders = files_and_folders(folder)
     for alias in ALIASES[split]:
         for name in folders:
             if re.fullmatch(rf"{alias}[-_ ]?\d*", name, re.IGNORECASE):
@@ -78,13 +78,13 @@ def is_picture(name: str) -> bool:
 
 def pictures_in(folder: str) -> list[str]:
     """The paths of the pictures in a folder, sorted."""
-    return [os.path.join(folder, name) for name in entries(folder)[0] if is_picture(name)]
+    return [os.path.join(folder, name) for name in files_and_folders(folder)[0] if is_picture(name)]
 
 
 def pictures_below(folder: str) -> list[str]:
     """The paths of the pictures in a folder and in the folders inside it, sorted."""
     pictures = pictures_in(folder)
-    for name in entries(folder)[1]:
+    for name in files_and_folders(folder)[1]:
         pictures += pictures_below(os.path.join(folder, name))
     return pictures
 
@@ -106,7 +106,7 @@ def class_folders(folder: str) -> list[str]:
 
     Folders that layouts have, such as ``images``, cannot.
     """
-    return [name for name in entries(folder)[1] if name.lower() not in NO_CLASSES
+    return [name for name in files_and_folders(folder)[1] if name.lower() not in NO_CLASSES
             and not any(is_split(name, split) for split in ALIASES)]
 
 
@@ -116,7 +116,7 @@ def matching(folder: str, pattern: str) -> Iterator[str]:
     A pattern that ends in a slash means folders that can be classes.
     """
     head, _, rest = pattern.partition("/")
-    files, folders = entries(folder)
+    files, folders = files_and_folders(folder)
     if pattern.endswith("/") and not rest:
         names = [name for name in class_folders(folder) if fnmatch.fnmatch(name.lower(), head.lower())]
     else:
@@ -144,7 +144,7 @@ def describe(folder: str) -> str:
 
 def _counts(folder: str, name: str, depth: int) -> Iterator[tuple[str, collections.Counter]]:
     """(path inside of the data set, how many files of each kind) for each folder that has some."""
-    files, folders = entries(folder)
+    files, folders = files_and_folders(folder)
     kinds = (PICTURE if is_picture(file) else KINDS.get(os.path.splitext(file)[1].lower()) for file in files)
     count = collections.Counter(filter(None, kinds))
     if count:

@@ -105,11 +105,11 @@ class _Rewriting:
 
     def _inputs(self, node: Node, op: str) -> list[Entry]:
         """What the float operator reads: the inputs in front of the ranges."""
-        known = schema.find(op)
-        if known.variadic:
+        operator = schema.find(op)
+        if operator.variadic:
             count = int(node.attrs.get("num_args", 0))
         else:
-            count = len(known.inputs) - ("no_bias" in known.attributes and node.flag("no_bias"))
+            count = len(operator.inputs) - ("no_bias" in operator.attributes and node.flag("no_bias"))
         if count > len(node.inputs):
             raise _Unknown
         return [self._input(node, position) for position in range(count)]

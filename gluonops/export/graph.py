@@ -308,11 +308,11 @@ def _entry(nodes: list[Node], entry: list[int]) -> Entry:
 
 def version(graph: Graph) -> int:
     """The number of the MXNet that wrote a graph."""
-    entry = graph.attrs.get("mxnet_version", ["int", OLDEST])
-    if not isinstance(entry, list) or len(entry) != 2 or entry[0] != "int" or type(entry[1]) is not int:
-        raise OpError("export", f"mxnet_version is {quoted(entry)}; expected one such as ['int', 10901]",
+    stored = graph.attrs.get("mxnet_version", ["int", OLDEST])
+    if not isinstance(stored, list) or len(stored) != 2 or stored[0] != "int" or type(stored[1]) is not int:
+        raise OpError("export", f"mxnet_version is {quoted(stored)}; expected one such as ['int', 10901]",
                       "Export the net again")
-    return entry[1]
+    return stored[1]
 
 
 def version_text(number: int) -> str:

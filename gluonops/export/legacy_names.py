@@ -10,7 +10,7 @@ from . import rules
 from .constants import has_open_size
 from .graph import Entry, Graph, Node, is_mark
 from .operators.attributes import attributes_of
-from .operators.siblings import SIBLINGS, Known, Sibling
+from .operators.siblings import SIBLINGS, NumpyCall, Sibling
 from .sizes import Shapes, known_shapes, known_types, with_batch
 
 ATTRIBUTE = "is_np_shape"   # of a graph that MXNet has to run with NumPy's shapes
@@ -71,7 +71,7 @@ def _sibling_of(node: Node, shape_of: InferredShapes, kinds: dict[Entry, np.dtyp
     entries = [*node.inputs, (node, 0)]
     if any(shape_of.get(entry) is None or entry not in kinds for entry in entries):
         return None
-    return SIBLINGS[node.op](Known(
+    return SIBLINGS[node.op](NumpyCall(
         node, attributes_of(node), [shape_of[entry] for entry in node.inputs], [kinds[entry] for entry in node.inputs],
         shape_of[node, 0], kinds[node, 0], [larger.get(entry) or shape_of[entry] for entry in node.inputs]))
 

@@ -158,19 +158,19 @@ def quantize(net: mx.gluon.Block | str | os.PathLike, prefix: str | os.PathLike 
     """
     _check_options(prefix, onnx, method, percentile, opset, storage, layer_limit=layer_limit, limit=limit)
     if inputs is None:
-        given, held = split(as_arrays("calibration", calibration), held_out)
-        model = _float_model(net, epoch, outputs, data_shape=_shapes_of(given[0]))
+        batches, held = split(as_arrays("calibration", calibration), held_out)
+        model = _float_model(net, epoch, outputs, data_shape=_shapes_of(batches[0]))
     else:
         model = _float_model(net, epoch, outputs, inputs=inputs)
         size = model.fixed_batch()
-        given, held = split(as_arrays("calibration", calibration, size), held_out, size)
-    given, held = named(given, model), named(held, model)
-    measured, tried = steady(model), given[:SENSITIVITY_BATCHES]
+        batches, held = split(as_arrays("calibration", calibration, size), held_out, size)
+    batches, held = named(batches, model), named(held, model)
+    measured, tried = steady(model), batches[:SENSITIVITY_BATCHES]
     expected = run(measured, held)
     check_outputs(expected, limit)
 
     able = [layer.name for layer in layers_of(model) if reason_for_float(model, layer) is None]
-    statistics = Statistics.of(model, given)
+    statistics = Statistics.of(model, batches)
     method, ranges = _calibrate(statistics, measured, able, tried, method, percentile, vnni_only)
     errors = errors_of_layers(measured, ranges, able, tried, statistics.means, vnni_only)
     layers = _choose(model, errors, set(keep), layer_limit)

@@ -82,7 +82,7 @@ class InMXNet:
         model = ExportedModel(Graph(model.graph.outputs, model.graph.attrs), model.parameters, model.inputs,
                               model.metadata)
         if entries is not None:
-            model.graph.outputs = _found(model.graph, entries)
+            model.graph.outputs = _in_copy(model.graph, entries)
         elif kept := passes.predictions(model):
             model.graph.outputs = [model.graph.outputs[position] for position in kept]
         self.entries = model.graph.outputs
@@ -152,7 +152,7 @@ class AtJumps:
         yield from self._theirs.untied(values, drawing, TIED)
 
 
-def _found(graph: Graph, entries: list[Entry]) -> list[Entry]:
+def _in_copy(graph: Graph, entries: list[Entry]) -> list[Entry]:
     """The entries in another copy of their graph."""
     nodes = {(node.is_variable, node.name): node for node in graph.nodes()}
     keys = [((node.is_variable, node.name), index) for node, index in entries]

@@ -105,13 +105,13 @@ class Sizes:
 
     def __init__(self, graph: Graph, shapes: Shapes, values: Arrays, dtype: str, dynamic_batch: bool,
                  where: str = "export.onnx"):
-        known = {name: value.shape for name, value in values.items()}
+        of_parameters = {name: value.shape for name, value in values.items()}
         types = {name: value.dtype for name, value in values.items()}
         types.update(dict.fromkeys(shapes, np.dtype(dtype)))
         try:
-            self.shape = _infer_shapes(graph, {**known, **shapes})
+            self.shape = _infer_shapes(graph, {**of_parameters, **shapes})
             if dynamic_batch:
-                self.shape = _with_free_batch(graph, known, shapes, self.shape)
+                self.shape = _with_free_batch(graph, of_parameters, shapes, self.shape)
             self.dtype = _infer_types(graph, types, self.shape)
         except rules.Misfit as misfit:
             raise refused(where, shapes, misfit) from misfit
@@ -180,16 +180,16 @@ def _inferred(graph: Graph, shapes: dict) -> dict[Entry, tuple[int, ...]]:
     """The shapes that follow: by the rules if all do, else by MXNet. A Misfit is raised if they do not fit."""
     inferred = {}
     try:
-        inferred = _known(graph, rules.infer_shapes(graph, shapes))
+        inferred = _whole_shapes(graph, rules.infer_shapes(graph, shapes))
     except rules.Misfit:
         if not importing.is_imported():
             raise
     if importing.is_imported() and not inferred.keys() >= set(_entries(graph)):
-        inferred = _known(graph, by_mxnet("infer_shape_partial", graph, shapes))
+        inferred = _whole_shapes(graph, by_mxnet("infer_shape_partial", graph, shapes))
     return inferred
 
 
-def _known(graph: Graph, shapes: dict) -> dict[Entry, tuple[int, ...]]:
+def _whole_shapes(graph: Graph, shapes: dict) -> dict[Entry, tuple[int, ...]]:
     """The shapes that are known. With NumPy's shapes MXNet writes None and -1 for what is not, else () and 0."""
     if graph.is_numpy:
         return {entry: tuple(shape) for entry, shape in shapes.items() if shape is not None and -1 not in shape}
@@ -241,7 +241,7 @@ def free_shapes(graph: Graph, of_parameters: Shapes, inputs: dict[str, tuple[Siz
     ``fixed``: the shapes if no size is free. A Misfit is raised if the graph does not take all values of free sizes.
     """
     try:
-        shapes = _complete(graph, _known(graph, rules.infer_shapes(graph, {**of_parameters, **inputs}, fixed)))
+        shapes = _complete(graph, _whole_shapes(graph, rules.infer_shapes(graph, {**of_parameters, **inputs}, fixed)))
     except Undecided as error:
         raise rules.Misfit(str(error)) from error
     return {entry: written(shapes[entry]) for entry in _entries(graph)}

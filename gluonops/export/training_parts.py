@@ -79,7 +79,7 @@ def detach_labels(graph: Graph) -> None:
 
 def loss_names() -> set[str]:
     """The operators of gluonops that are losses, by their contracts."""
-    return {name for name, entry in registry.entries().items() if entry.op.role == "loss"}
+    return {name for name, registered in registry.entries().items() if registered.op.role == "loss"}
 
 
 def independent_part(graph: Graph, names: Collection[str]) -> Graph | None:
@@ -95,7 +95,7 @@ def independent_part(graph: Graph, names: Collection[str]) -> Graph | None:
 
 def example_shape(graph: Graph, name: str, batch: int) -> tuple[int, ...]:
     """A shape that a label of a graph may have, for a message."""
-    readers = [reader for node, found in graph.readers().items() if node.name == name for reader in found if reader]
+    readers = [reader for node, reading in graph.readers().items() if node.name == name for reader in reading if reader]
     return batch, *next((example for reader in readers if (example := traits_of(reader).example_label)), ())
 
 
@@ -205,8 +205,8 @@ def _has_no_gradient(node: Node) -> bool:
 
 
 def _role(node: Node) -> str | None:
-    entry = registry.entries().get(our_name(node))
-    return entry and entry.op.role
+    registered = registry.entries().get(our_name(node))
+    return registered and registered.op.role
 
 
 def _label_positions(node: Node, forms: set[Node]) -> Collection[int]:

@@ -95,10 +95,10 @@ def _outlook(net: Net, names: set[str]) -> dict[str, list[str]]:
 
 
 def _arrays(path: str | os.PathLike) -> dict[str, Any]:
-    entries = params.entries(WHERE, path)
-    return {"values": sum(math.prod(entry.shape) for entry in entries),
-            "arrays": [{"name": str(number) if entry.name is None else entry.name, "shape": list(entry.shape),
-                        "type": entry.dtype.name} for number, entry in enumerate(entries)]}
+    arrays = params.stored_arrays(WHERE, path)
+    return {"values": sum(math.prod(array.shape) for array in arrays),
+            "arrays": [{"name": str(number) if array.name is None else array.name, "shape": list(array.shape),
+                        "type": array.dtype.name} for number, array in enumerate(arrays)]}
 
 
 def _records(path: str | os.PathLike) -> dict[str, Any]:

@@ -97,7 +97,7 @@ class _Reader:
             raise _Damaged(f"byte {self.offset}: {size} more bytes are expected here, and the file has only {left}")
 
 
-def entries(where: str, path: str | os.PathLike, remedy: str = "Save the arrays again") -> list[StoredArray]:
+def stored_arrays(where: str, path: str | os.PathLike, remedy: str = "Save the arrays again") -> list[StoredArray]:
     """Return what arrays a file has. Their values are not read.
 
     ``remedy`` is what an error tells the user to do. Raise an OpError if the file cannot be read, is damaged, or has a
@@ -106,12 +106,12 @@ def entries(where: str, path: str | os.PathLike, remedy: str = "Save the arrays 
     check_name(where, path)
     try:
         with opened(where, path, remedy) as file:
-            stored = _entries(_Reader(file))
+            stored = _stored_arrays(_Reader(file))
     except _Damaged as error:
         check_downloaded(where, path)
         raise OpError(where, f"{path} is not a file of arrays, or it is damaged: {error}", remedy) from error
-    sparse = [f"{number if entry.name is None else entry.name} ({STORAGES[entry.storage][0]})"
-              for number, entry in enumerate(stored) if entry.storage != DENSE]
+    sparse = [f"{number if array.name is None else array.name} ({STORAGES[array.storage][0]})"
+              for number, array in enumerate(stored) if array.storage != DENSE]
     if sparse:
         raise OpError(where, f"{path} has the sparse arrays {', '.join(sparse)}; expected dense ones",
                       "Convert each with .tostype('default'), and save the arrays again")
@@ -121,25 +121,25 @@ def entries(where: str, path: str | os.PathLike, remedy: str = "Save the arrays 
 def read(where: str, path: str | os.PathLike, remedy: str = "Save the arrays again") -> dict[str, np.ndarray]:
     """Return the arrays of a file by name.
 
-    The arrays of a file without names are called ``0``, ``1`` and so on. The errors are those of :func:`entries`.
+    The arrays of a file without names are called ``0``, ``1`` and so on. The errors are those of :func:`stored_arrays`.
     """
-    stored = entries(where, path, remedy)
+    stored = stored_arrays(where, path, remedy)
     arrays = {}
     with open(path, "rb") as file:
-        for number, entry in enumerate(stored):
-            file.seek(entry.offset)
-            values = np.fromfile(file, entry.dtype, math.prod(entry.shape))
-            arrays[str(number) if entry.name is None else entry.name] = values.reshape(entry.shape)
+        for number, array in enumerate(stored):
+            file.seek(array.offset)
+            values = np.fromfile(file, array.dtype, math.prod(array.shape))
+            arrays[str(number) if array.name is None else array.name] = values.reshape(array.shape)
     return arrays
 
 
 def load_arrays(where: str, path: str | os.PathLike, remedy: str = "Save the arrays again") -> dict[str, mx.nd.NDArray]:
     """Return the arrays of a file as NDArrays on the CPU.
 
-    Raise the errors of :func:`entries`, and an OpError if an array has no name, or has a type or a shape that MXNet
-    does not take.
+    Raise the errors of :func:`stored_arrays`, and an OpError if an array has no name, or has a type or a shape that
+    MXNet does not take.
     """
-    names = [entry.name for entry in entries(where, path, remedy)]
+    names = [array.name for array in stored_arrays(where, path, remedy)]
     if None in names:
         raise OpError(where, f"{path} is not a file of named arrays, because its arrays have no names", remedy)
     values = read(where, path, remedy)
@@ -200,12 +200,12 @@ def check_written(path: str) -> None:
     """Raise an OSError if a file that MXNet has written is incomplete: MXNet ignores an error in the last block."""
     with open(path, "rb") as file:
         try:
-            _entries(_Reader(file))
+            _stored_arrays(_Reader(file))
         except _Damaged as error:
             raise OSError(f"the file is incomplete ({error})") from error
 
 
-def _entries(reader: _Reader) -> list[StoredArray]:
+def _stored_arrays(reader: _Reader) -> list[StoredArray]:
     if reader.length < 24 or reader.number("Q") != LIST_MARK:
         raise _Damaged(f"byte 0: the mark {LIST_MARK:#x} is missing")
     reader.skip(8)   # reserved

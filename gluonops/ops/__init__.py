@@ -22,11 +22,11 @@ else:   # gluonops.export reads graphs with these operators
     _folders = []
 
 for _folder in _folders:
-    _entry = _registry.register(_folder)
-    _custom.register(_entry)
+    _registered = _registry.register(_folder)
+    _custom.register(_registered)
     # The function replaces its module: gluonops.ops.reorg(data) instead of gluonops.ops.reorg.reorg(data).
     globals()[_folder.name] = getattr(_importlib.import_module(f"{__name__}.{_folder.name}"), _folder.name)
-    _block.complete(globals()[_folder.name], _entry.op)
+    _block.complete(globals()[_folder.name], _registered.op)
     __all__.append(_folder.name)
 
 

@@ -142,24 +142,24 @@ class DetectionMetrics:
         voc = require("gluoncv.utils.metrics.voc_detection", "train.DetectionMetrics")
         self.classes = list(classes)
         self._metrics = {"mAP": voc.VOCMApMetric(HIT, self.classes), "mAP_voc07": voc.VOC07MApMetric(HIT, self.classes)}
-        self._found: list[np.ndarray] = []
+        self._detections: list[np.ndarray] = []
         self._labels: list[np.ndarray] = []
 
-    def update(self, found: np.ndarray, label: np.ndarray) -> None:
+    def update(self, detections: np.ndarray, label: np.ndarray) -> None:
         """Add an image.
 
         Parameters
         ----------
-        found : numpy.ndarray
+        detections : numpy.ndarray
             (detections, 6): class, score, xmin, ymin, xmax, ymax in the pixels of the image.
         label : numpy.ndarray
             (objects, 6): xmin, ymin, xmax, ymax, class, difficult.
         """
-        self._found.append(found)
+        self._detections.append(detections)
         self._labels.append(label)
         for metric in self._metrics.values():
-            metric.update([found[None, :, 2:]], [found[None, :, 0]], [found[None, :, 1]], [label[None, :, :4]],
-                          [label[None, :, 4]], [label[None, :, 5]])
+            metric.update([detections[None, :, 2:]], [detections[None, :, 0]], [detections[None, :, 1]],
+                          [label[None, :, :4]], [label[None, :, 4]], [label[None, :, 5]])
 
     def summary(self) -> dict[str, float]:
         """The averages over the classes, from 0 to 1. They are 0 if no class has an object.
@@ -172,7 +172,7 @@ class DetectionMetrics:
         values = {name: self._per_class(metric)[-1] for name, metric in self._metrics.items()}
         values["matched_iou"] = self._matched_iou()
         # A side is the exponential of an output, and infinite or no number in a net that is far off.
-        finite = [detected[~np.isnan(detected).any(1)].clip(-LARGEST, LARGEST) for detected in self._found]
+        finite = [detected[~np.isnan(detected).any(1)].clip(-LARGEST, LARGEST) for detected in self._detections]
         values.update(coco_average_precision(finite, self._labels, self.classes))
         return {name: 0.0 if math.isnan(value) else float(value) for name, value in values.items()}
 
@@ -202,7 +202,7 @@ class DetectionMetrics:
 
     def _counted(self):
         """Each image's detections whose score is high enough, and its objects that are not difficult."""
-        for detected, label in zip(self._found, self._labels):
+        for detected, label in zip(self._detections, self._labels):
             yield detected[detected[:, 1] >= CONFIDENT], label[label[:, 5] == 0]
 
     def _matched_iou(self):
@@ -210,7 +210,7 @@ class DetectionMetrics:
         return float(np.mean(overlaps)) if overlaps else 0.0
 
     def _per_class(self, metric):
-        if not self._found:
+        if not self._detections:
             return [math.nan]
         return np.ravel(metric.get()[1]).tolist()
 
@@ -234,7 +234,7 @@ def detections(detector: Callable, loader: Iterable, size: tuple[int, int], devi
 
     Yields
     ------
-    found, label : numpy.ndarray
+    detections, label : numpy.ndarray
         As :meth:`DetectionMetrics.update` takes them.
     """
     preprocessing = Preprocessing(resize="stretch" if stretched else "letterbox")

@@ -248,18 +248,18 @@ def draw_embedding(vectors: np.ndarray, labels: np.ndarray, names: Sequence[str]
     save_figure(axes.figure, path)
 
 
-def draw_roc(found: Mapping[str, Verification], path: str | os.PathLike) -> None:
+def draw_roc(curves: Mapping[str, Verification], path: str | os.PathLike) -> None:
     """Draw ROC curves of verification, with the false positives on a logarithmic axis.
 
     Parameters
     ----------
-    found : mapping of str to Verification
+    curves : mapping of str to Verification
         The results of :func:`gluonops.train.verification`, by the names that the legend shows.
     path : str or os.PathLike
     """
     axes = new_figure(6, 5).subplots()
     lowest = 0.1
-    for name, curve in found.items():
+    for name, curve in curves.items():
         is_drawn = curve.false_positives > 0
         lowest = min(lowest, curve.false_positives[is_drawn].min())
         axes.step(curve.false_positives[is_drawn], curve.true_positives[is_drawn], where="post",

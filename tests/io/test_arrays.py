@@ -126,7 +126,7 @@ def test_the_shapes_of_numpy(tmp_path):
     with mx.util.np_shape(True):
         mx.nd.save(str(tmp_path / "theirs"), {name: mx.nd.array(value) for name, value in values.items()})
     assert (tmp_path / "ours").read_bytes() == (tmp_path / "theirs").read_bytes()
-    assert [entry.shape for entry in params.entries("test", tmp_path / "ours")] == [(), (0, 3)]
+    assert [array.shape for array in params.stored_arrays("test", tmp_path / "ours")] == [(), (0, 3)]
 
 
 @pytest.mark.parametrize("storage", ["row_sparse", "csr"])

@@ -108,7 +108,7 @@ def _files(root: str) -> list[str]:
     """The JSON files of a data set: in the folder, in ``annotations``, and in the folders of splits."""
     folders = [layouts.child(root, "annotations", "annotation", "annots", "labels"), root,
                *(layouts.split_folder(root, split) for split in SPLITS)]
-    paths = [os.path.join(folder, name) for folder in folders if folder for name in layouts.entries(folder)[0]
+    paths = [os.path.join(folder, name) for folder in folders if folder for name in layouts.files_and_folders(folder)[0]
              if name.lower().endswith(".json") and not name.lower().startswith(OTHERS)]
     return paths
 
@@ -148,10 +148,10 @@ def _pictures(root, path, content, numbers, repairs) -> list[Labelled]:
         elif not (_is_set(item.get("iscrowd")) or _is_set(item.get("ignore"))):
             rows[key].append((left, top, left + width, top + height, numbers[_key(item["category_id"])], 0))
             lines[key].append(name)
-    entries = sorted(content["images"], key=lambda entry: (isinstance(_key(entry["id"]), str), _key(entry["id"])))
-    return [Labelled(_image(root, folders, entry, path), path, rows[_key(entry["id"])], lines[_key(entry["id"])],
-                     (_side(entry, "width"), _side(entry, "height")), f"{path}, image {entry['id']}")
-            for entry in entries]
+    images = sorted(content["images"], key=lambda image: (isinstance(_key(image["id"]), str), _key(image["id"])))
+    return [Labelled(_image(root, folders, image, path), path, rows[_key(image["id"])], lines[_key(image["id"])],
+                     (_side(image, "width"), _side(image, "height")), f"{path}, image {image['id']}")
+            for image in images]
 
 
 def _folders(root: str, path: str) -> list[str]:
@@ -168,20 +168,20 @@ def _folders(root: str, path: str) -> list[str]:
     return [*dict.fromkeys(filter(None, candidates))]
 
 
-def _image(root, folders, entry, path) -> str | OpError:
+def _image(root, folders, image, path) -> str | OpError:
     """The path of an image, or why there is none. An OpError is raised if it is outside of the folder."""
-    inside, file_name = os.path.join(os.path.abspath(root), ""), entry["file_name"].replace("\\", "/")
+    inside, file_name = os.path.join(os.path.abspath(root), ""), image["file_name"].replace("\\", "/")
     is_absolute = file_name.startswith("/")
     names = [*([] if is_absolute else [file_name]), *suffixes(file_name)]   # the end of a path of another machine
     candidates = [os.path.join(folder, name) for name in names for folder in folders]
-    if entry.get("coco_url"):
-        candidates.insert(0, os.path.join(root, *entry["coco_url"].split("/")[-2:]))
+    if image.get("coco_url"):
+        candidates.insert(0, os.path.join(root, *image["coco_url"].split("/")[-2:]))
     for candidate in candidates:
         if not os.path.abspath(candidate).startswith(inside):   # links are not followed
-            raise _bad(path, f"image {entry['id']}", f"its file is {candidate}", f"a file in {root}")
+            raise _bad(path, f"image {image['id']}", f"its file is {candidate}", f"a file in {root}")
         if os.path.isfile(candidate):
             return candidate
-    return OpError(WHERE, f"{path}, image {entry['id']}: there is no {candidates[0]}",
+    return OpError(WHERE, f"{path}, image {image['id']}: there is no {candidates[0]}",
                    "Add the image, or remove it from the list")
 
 
@@ -242,9 +242,9 @@ def _is_set(value: object) -> bool:
     return value in (1, "1", "true", "True")
 
 
-def _side(entry, field):
+def _side(image, field):
     """A side of an image as the file states it, or 0 if it does not."""
-    value = entry.get(field, 0)
+    value = image.get(field, 0)
     return value if _is_number(value) else 0
 
 

@@ -50,13 +50,13 @@ class DataFile(NamedTuple):
 
         An OpError is raised if the file names no list, the list cannot be read, or one of its images does not exist.
         """
-        pictures = self.found_images(split)
+        pictures = self.images_or_errors(split)
         for image in pictures:
             if isinstance(image, OpError):
                 raise image
         return pictures
 
-    def found_images(self, split: str) -> list[str | OpError]:
+    def images_or_errors(self, split: str) -> list[str | OpError]:
         """As :meth:`images`, but with an OpError in the place of each image that does not exist."""
         key = "train" if split == "train" else "valid"
         file = getattr(self, key)

@@ -86,7 +86,7 @@ def is_data_yaml(path: str) -> bool:
 
 def find_data_yaml(folder: str) -> str | None:
     """The file in a folder, or None if there is none. Its usual names come first."""
-    names = [name for name in layouts.entries(folder)[0] if name.lower().endswith(ENDINGS)]
+    names = [name for name in layouts.files_and_folders(folder)[0] if name.lower().endswith(ENDINGS)]
     names.sort(key=lambda name: (name.lower() not in USUAL, name))
     return next((path for path in (os.path.join(folder, name) for name in names) if is_data_yaml(path)), None)
 

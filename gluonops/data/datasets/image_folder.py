@@ -94,7 +94,7 @@ def _listed(path, split, classes):
     listed = read_data_file(path)
     names = class_names(listed.classes if classes is None else classes, WHERE)
     has_split = listed.valid is not None
-    paths, class_ids = listed.found_images(split if has_split else "train"), []
+    paths, class_ids = listed.images_or_errors(split if has_split else "train"), []
     for image in paths:
         if isinstance(image, OpError):   # it is left out
             class_ids.append(0)
@@ -110,7 +110,7 @@ def _listed(path, split, classes):
 
 def _folders(root):
     """The names of the folders in ``root``, sorted."""
-    _, folders = layouts.entries(root)
+    _, folders = layouts.files_and_folders(root)
     if not folders:
         raise OpError(WHERE, f"{root} has no folders; expected a folder for each class", "Pass another root")
     return folders

@@ -242,7 +242,7 @@ def _find(root, split, where):
 
 def _file(root, split):
     """The .rec file whose name is an alias of a split, or has one as a word. None if there is none."""
-    files = [name for name in layouts.entries(root)[0] if name.lower().endswith(".rec")]
+    files = [name for name in layouts.files_and_folders(root)[0] if name.lower().endswith(".rec")]
     for alias in ALIASES[split]:
         for name in sorted(files, key=lambda name: (os.path.splitext(name)[0].lower() != alias, name)):
             if alias in re.split("[^a-z]+", os.path.splitext(name)[0].lower()):

@@ -115,8 +115,8 @@ class _Folder(NamedTuple):
         """The folder of a year. Folders that are missing in it are given the names that VOC gives them, for errors."""
         sets = layouts.child(root, "ImageSets")
         folder = sets and layouts.child(sets, "Main") or sets or os.path.join(root, "ImageSets", "Main")
-        lists = {os.path.splitext(name)[0].lower(): os.path.join(folder, name) for name in layouts.entries(folder)[0]
-                 if name.lower().endswith(".txt")}
+        lists = {os.path.splitext(name)[0].lower(): os.path.join(folder, name)
+                 for name in layouts.files_and_folders(folder)[0] if name.lower().endswith(".txt")}
         pictures, labels = layouts.child(root, *layouts.PICTURES), _label_folder(root)
         return cls(root, pictures or os.path.join(root, "JPEGImages"), labels or os.path.join(root, "Annotations"),
                    lists)
@@ -153,7 +153,7 @@ def _years(root: str) -> list[_Folder]:
     if layouts.child(root, "ImageSets") or layouts.child(root, "JPEGImages"):
         return [_Folder.of(root)]
     devkit = layouts.child(root, "VOCdevkit") or root
-    names = [name for name in layouts.entries(devkit)[1] if re.match("VOC", name, re.IGNORECASE)]
+    names = [name for name in layouts.files_and_folders(devkit)[1] if re.match("VOC", name, re.IGNORECASE)]
     return [_Folder.of(os.path.join(devkit, name)) for name in names]
 
 
@@ -206,7 +206,7 @@ def _listed(folder: _Folder, name: str) -> Iterator[tuple[str | OpError, str]]:
 
 def _stems(folder):
     """The pictures and the labels of a folder, by their names without the ending."""
-    xml = [os.path.join(folder.labels, name) for name in layouts.entries(folder.labels)[0]
+    xml = [os.path.join(folder.labels, name) for name in layouts.files_and_folders(folder.labels)[0]
            if name.lower().endswith(".xml")]
     return layouts.by_stem(layouts.pictures_in(folder.pictures)), layouts.by_stem(xml)
 

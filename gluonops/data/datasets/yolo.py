@@ -96,7 +96,8 @@ def find(root: str, split: str) -> Source:
     if is_data_file(root):
         listed = read_data_file(root)
         has_split = listed.valid is not None or split == "train" and listed.train is None
-        return Source(listed.found_images(split if has_split else "train"), dict(enumerate(listed.classes)), has_split)
+        images = listed.images_or_errors(split if has_split else "train")
+        return Source(images, dict(enumerate(listed.classes)), has_split)
     path = root if root.lower().endswith(ENDINGS) and os.path.isfile(root) else find_data_yaml(root)
     if path is not None:
         content = read_data_yaml(path)
@@ -118,18 +119,18 @@ def _part(parts: Mapping[str, object], split: str) -> tuple[str, bool]:
 
 def _data_file_in(root: str) -> str | None:
     """The ``.data`` file in a folder, or None if there is none or several."""
-    data_files = [name for name in layouts.entries(root)[0] if is_data_file(name)]
+    data_files = [name for name in layouts.files_and_folders(root)[0] if is_data_file(name)]
     return os.path.join(root, data_files[0]) if len(data_files) == 1 else None
 
 
 def _has_lists(root):
-    names = {name.lower() for name in layouts.entries(root)[0]}
+    names = {name.lower() for name in layouts.files_and_folders(root)[0]}
     return any(f"{alias}.txt" in names for alias in ALIASES["train"])
 
 
 def _lists(root, split):
     """The source of a folder with lists, or None if it has none."""
-    files = {name.lower(): os.path.join(root, name) for name in layouts.entries(root)[0]}
+    files = {name.lower(): os.path.join(root, name) for name in layouts.files_and_folders(root)[0]}
     parts = {part: next((files[f"{name}.txt"] for name in ALIASES[part] if f"{name}.txt" in files), None)
              for part in SPLITS}
     if not any(parts.values()):
@@ -172,7 +173,7 @@ def names_files(root: str) -> list[str]:
     labels = layouts.child(root, "labels")
     of_splits = [layouts.split_folder(labels, part) for part in SPLITS] if labels else []
     for folder in filter(None, [root, labels, *of_splits]):
-        paths = [os.path.join(folder, name) for name in layouts.entries(folder)[0]
+        paths = [os.path.join(folder, name) for name in layouts.files_and_folders(folder)[0]
                  if name.lower().endswith(".names") or name.lower() in NAMES]
         if paths:
             return paths
@@ -219,7 +220,7 @@ def _note_unused(pictures: Sequence[Labelled], repairs: Repairs) -> None:
     """Note the labels in the folders whose picture is missing."""
     used = {picture.label for picture in pictures}
     for folder in sorted({os.path.dirname(path) for path in used if path}):
-        for name in layouts.entries(folder)[0]:
+        for name in layouts.files_and_folders(folder)[0]:
             path = os.path.join(folder, name)
             if name.lower().endswith(".txt") and name.lower() not in NAMES and path not in used:
                 repairs.note("no_picture", path, "it has no picture", "one")

@@ -54,9 +54,9 @@ by ``range`` or by an array of NumPy's: ``math.prod`` and :func:`.shapes.broadca
 **Indices.** ``@indices`` enters what tells where the indices end that an operator reads: for ``take`` the size of the
 axis that it takes from. Inputs that are drawn for a comparison stay below it.
 
-**Faults.** A ``ValueError`` or an ``IndexError`` of a function, and the other classes of ``registry.NOT_TAKEN``, mean
-that the operator does not take its inputs or attributes. They become an ``OpError`` that names the node. Any other
-error is a fault of the function, and passes with its traceback.
+**Faults.** A ``ValueError`` or an ``IndexError`` of a function, and the other classes of
+``registry.NOT_TAKEN``, mean that the operator does not take its inputs or attributes. They become an
+``OpError`` that names the node. Any other error is a fault of the function, and passes with its traceback.
 
 **Operators of gluonops** are called ``gluonops_<name>`` in all tables, and their contracts parse their attributes.
 Those that are a function of ``torch/loss_functions.txt`` are entered in ``torch/loss_functions.py``.

@@ -113,21 +113,21 @@ def _check_operators(graph: Graph, renamed: dict[tuple[str, str], list[str]]) ->
 
 def check_loadable(graph: Graph) -> None:
     """Raise a HeadError for the first node that nobody can load here, with the outputs of the net below all of them."""
-    found = unloadable(graph)
-    for node, (what, remedy) in found.items():
-        below = () if is_of_8_bits(node.op) else remaining(graph, found)
+    reasons = unloadable(graph)
+    for node, (what, remedy) in reasons.items():
+        below = () if is_of_8_bits(node.op) else remaining(graph, reasons)
         raise HeadError("export", f"the node {quoted(node.name)} {what}", remedy, below)
 
 
 def unloadable(graph: Graph) -> dict[Node, tuple[str, str]]:
     """The nodes of a file that cannot be loaded here: why each, behind its name, and what to do about it."""
-    found, written = {}, version(graph)
+    reasons, written = {}, version(graph)
     for node in graph.nodes():
         inner = [reason for subgraph in node.subgraphs for reason in unloadable(subgraph).values()]
         reason = next(iter(inner), None) or _reason_against(node, written)
         if reason:
-            found[node] = reason
-    return found
+            reasons[node] = reason
+    return reasons
 
 
 def with_todays_names(graph: Graph) -> None:
@@ -224,8 +224,8 @@ def _upgrade(graph: Graph, version: int) -> None:
 
 def _spell_marks(node: Node) -> None:
     """Spell the old marks of a node as this MXNet does, and move those that are for an input to it, in place."""
-    found = [match for match in map(OLD_MARK.fullmatch, node.attrs) if match]
-    marks = [(*match.groups(), node.attrs.pop(match.group())) for match in found]
+    matches = [match for match in map(OLD_MARK.fullmatch, node.attrs) if match]
+    marks = [(*match.groups(), node.attrs.pop(match.group())) for match in matches]
     for owner, mark, value in marks:
         if owner is None:
             node.attrs[f"__{mark}__"] = value
@@ -325,12 +325,12 @@ def _attribute(node: Node, name: str, kind: Kind) -> int | tuple[int, ...]:
 def _signature_of_quantized(node: Node) -> Signature:
     """The signature of a layer of 8 bits. An OpError if its attributes do not fit the layers inside."""
     layers = [layer for graph in node.subgraphs for layer in graph.nodes() if not layer.is_variable]
-    found = collections.Counter(FUSED.get(layer.op, layer.op) for layer in layers)
+    counts = collections.Counter(FUSED.get(layer.op, layer.op) for layer in layers)
     expected = collections.Counter({"Convolution": 1, "BatchNorm": node.flag("with_bn"), "sum": node.flag("with_sum"),
                                     "act": node.flag("with_act") + node.flag("with_postsum_act")})
     convolution = next((layer for layer in layers if layer.op == "Convolution"), node)
     reads_variables = all(source.is_variable for source, _ in convolution.inputs)
-    if len(node.subgraphs) != 1 or found != +expected or not reads_variables:
+    if len(node.subgraphs) != 1 or counts != +expected or not reads_variables:
         raise _misfit(node)
     ranges = 0
     if node.flag("quantized"):   # the lowest and the highest value of the data, and of what is added

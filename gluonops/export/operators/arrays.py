@@ -35,19 +35,19 @@ NUMPYS_CODES = {-2: 0, -3: SKIP, -4: -2, -5: -3, -6: -4}
 
 def _new_sizes(call: Call, data: Sequence) -> list:
     """The sizes of a reshape; -1 for one that follows. Those of the data may be expressions."""
-    given = call.attributes
-    is_numpys = "newshape" in given
+    attributes = call.attributes
+    is_numpys = "newshape" in attributes
     if call.node.op == "_np_reshape":   # All its codes but -1 are sizes.
-        return list(given["newshape"])
+        return list(attributes["newshape"])
     if is_numpys:
-        codes = [NUMPYS_CODES.get(code, code) for code in given["newshape"]]
+        codes = [NUMPYS_CODES.get(code, code) for code in attributes["newshape"]]
     else:
-        codes = list(given["shape"])
+        codes = list(attributes["shape"])
     if not codes and not is_numpys:   # MXNet 0.8 wrote it.
-        target = given["target_shape"]
-        sizes = [data[0] if given["keep_highest"] else target[0], *target[1:]]
+        target = attributes["target_shape"]
+        sizes = [data[0] if attributes["keep_highest"] else target[0], *target[1:]]
         return [size or -1 for size in sizes]
-    if given["reverse"]:
+    if attributes["reverse"]:
         return _sizes(data[::-1], codes[::-1])[::-1]
     return _sizes(data, codes)
 

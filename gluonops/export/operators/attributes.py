@@ -42,12 +42,12 @@ def attributes_of(node: Node) -> Mapping[str, Any]:
 
 
 @functools.lru_cache(maxsize=4096)
-def _record(op: str, name: str, given: tuple[tuple[str, str], ...]) -> Mapping[str, Any]:
+def _record(op: str, name: str, attrs: tuple[tuple[str, str], ...]) -> Mapping[str, Any]:
     """The record of a node of one of MXNet's operators, which is parsed once."""
     operator, where = schema.find(op), f"the node {quoted(name)} ({op})"
     if operator is None:
         raise OpError("export", f"{where} is not an operator of MXNet 1.9.1", "Export the net again")
-    texts = {key: text for key, text in given if not is_mark(key)}
+    texts = {key: text for key, text in attrs if not is_mark(key)}
     for key in texts:
         if key not in operator.attributes and not operator.open:
             raise OpError("export", f"{where} has the attribute {quoted(key)}; expected "
@@ -73,8 +73,8 @@ def _value(where: str, name: str, attribute: schema.Attribute, text: str) -> Any
     except ValueError:
         pass
     expected = ", ".join(attribute.choices) or EXPECTED[attribute.type]
-    raise OpError("export", f"{where} has {name} {quoted(text)}; expected {expected}"
-                  f"{' or None' if attribute.none else ''}", "Export the net again")
+    raise OpError("export", f"{where} has {name} {quoted(text)}; expected "
+                  f"{expected}{' or None' if attribute.none else ''}", "Export the net again")
 
 
 def _int(text: str) -> int:

@@ -59,10 +59,10 @@ def _(call: TorchCall, *, overlap_thresh, valid_thresh, topk, coord_start, score
 
 def _best_valid(call: OnnxCall, rows: Tensor, sizes: tuple, kept: int) -> tuple[Tensor, Tensor]:
     """The ``kept`` best rows in falling order, and their scores, LOWEST where a row does not take part."""
-    given = call.attributes
-    scores = rows.column(given["score_index"]).reshape(sizes)
-    valid = scores > given["valid_thresh"]
-    background, ids = given["background_id"], given["id_index"]
+    attributes = call.attributes
+    scores = rows.column(attributes["score_index"]).reshape(sizes)
+    valid = scores > attributes["valid_thresh"]
+    background, ids = attributes["background_id"], attributes["id_index"]
     if background >= 0 and ids >= 0:
         other = rows.column(ids).reshape(sizes).apply("Equal", background)
         valid = valid.apply("And", other.apply("Not"))
@@ -82,15 +82,15 @@ def gathered(rows: Tensor, order: Tensor, sizes: tuple) -> Tensor:
 
 def _chosen(call: OnnxCall, rows: Tensor, scores: Tensor, sizes: tuple) -> Tensor:
     """1 for each row that is not suppressed, else 0."""
-    given = call.attributes
-    begin, ids = given["coord_start"], given["id_index"]
+    attributes = call.attributes
+    begin, ids = attributes["coord_start"], attributes["id_index"]
     boxes = rows.column(begin, begin + 4).cast(np.float32)
     by_class = scores.unsqueeze(1)
-    if ids >= 0 and not given["force_suppress"]:
+    if ids >= 0 and not attributes["force_suppress"]:
         class_ids = rows.column(ids).reshape(sizes).cast(np.float32)
         by_class = _by_class(by_class, class_ids, scores)
-    return unsuppressed(boxes, by_class, sizes, given["overlap_thresh"], max(given["valid_thresh"], LOWEST),
-                        center_point_box=int(given["in_format"] == "center"))
+    return unsuppressed(boxes, by_class, sizes, attributes["overlap_thresh"], max(attributes["valid_thresh"], LOWEST),
+                        center_point_box=int(attributes["in_format"] == "center"))
 
 
 def unsuppressed(boxes: Tensor, scores: Tensor, sizes: tuple, overlap: float, lowest: float = LOWEST,

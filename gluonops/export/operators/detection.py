@@ -163,8 +163,8 @@ def _(call: OnnxCall, *inputs: Tensor, rpn_pre_nms_top_n, rpn_post_nms_top_n, th
     ends = boxes + model.constant(np.array([0, 0, 1, 1], np.float32))
     falling = model.constant(np.arange(tried, 0, -1, dtype=np.float32)).expand((batch, 1, tried))
     remains = unsuppressed(ends, falling, (batch, tried), threshold, most=min(rows, tried))
-    found = remains.reduce("ReduceSum", [1])
-    turns = model.constant(np.arange(rows)[None]).apply("Mod", found)
+    count_left = remains.reduce("ReduceSum", [1])
+    turns = model.constant(np.arange(rows)[None]).apply("Mod", count_left)
     chosen = chosen_first(remains, tried).apply("GatherElements", turns, axis=1)
 
     image = model.positions(batch, np.float32).reshape((batch, 1, 1)).expand((batch, rows, 1))

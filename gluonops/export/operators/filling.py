@@ -144,11 +144,11 @@ def _(call: OnnxCall, data: Tensor | None) -> Tensor:
 # -- repeated elements, and borders -----------------------------------------------------------------------------------
 def _grown(call: Call, sizes: dict[int, int]) -> Shape:
     """The shape of the data with other sizes along some axes of one element."""
-    found = list(call.data)
+    result = list(call.data)
     for axis, size in sizes.items():
-        call.check(found[axis] in (1, size), 0, f"a size of 1 along axis {axis}")
-        found[axis] = size
-    return tuple(found)
+        call.check(result[axis] in (1, size), 0, f"a size of 1 along axis {axis}")
+        result[axis] = size
+    return tuple(result)
 
 
 @values("broadcast_to")

@@ -38,16 +38,16 @@ NO_SUCH_ATTRIBUTE = "Cannot find argument"
 
 def described() -> dict[str, dict[str, Any]]:
     """The schema: operator -> what :mod:`gluonops.export.operators.schema` says."""
-    found = {}
+    operators = {}
     for alias in sorted(_names()):
         handle = mx.base.OpHandle()
         mx.base.check_call(mx.base._LIB.NNGetOpHandle(alias.encode(), ctypes.byref(handle)))
         name, arguments = _information(handle)
-        if name not in found:
-            found[name] = _operator(name, handle, arguments)
+        if name not in operators:
+            operators[name] = _operator(name, handle, arguments)
         if alias != name:
-            found[name].setdefault("aliases", []).append(alias)
-    return dict(sorted(found.items()))
+            operators[name].setdefault("aliases", []).append(alias)
+    return dict(sorted(operators.items()))
 
 
 def text() -> str:
@@ -97,22 +97,22 @@ def _attribute(words: str) -> dict[str, Any]:
     """What the schema says of an attribute, from MXNet's words for it."""
     choices = re.match(r"\{(.*?)\}", words)
     kind = "choice" if choices else re.split(", ?(?:required|optional)", words)[0].strip()
-    found = {"type": kind}
+    attribute = {"type": kind}
     if choices:
         values = [ast.literal_eval(value) for value in choices[1].split(", ")]
-        found["choices"] = [value for value in values if value not in (None, "None")]
-        if len(found["choices"]) < len(values):
-            found["none"] = True
+        attribute["choices"] = [value for value in values if value not in (None, "None")]
+        if len(attribute["choices"]) < len(values):
+            attribute["none"] = True
     else:
-        found["type"] = KINDS[kind.replace(" or None", "")]
+        attribute["type"] = KINDS[kind.replace(" or None", "")]
         if kind.endswith(" or None"):
-            found["none"] = True
+            attribute["none"] = True
     default = re.search("default=(.*)$", words)
     if default:
-        found["default"] = _default(found["type"], default[1].strip("'") if kind != "string" else default[1])
+        attribute["default"] = _default(attribute["type"], default[1].strip("'") if kind != "string" else default[1])
     elif "required" in words:
-        found["required"] = True
-    return found
+        attribute["required"] = True
+    return attribute
 
 
 def _default(kind: str, text: str) -> Any:

@@ -46,8 +46,8 @@ def promoted(call: NodeValues, *read: np.dtype) -> np.dtype:
 
 def divided(call: NodeValues, *read: np.dtype) -> np.dtype:
     """The type of a quotient."""
-    found = promoted(call, *read)
-    return found if found.kind == "f" else FLOAT32
+    common = promoted(call, *read)
+    return common if common.kind == "f" else FLOAT32
 
 
 def beside_scalar(call: NodeValues, data: np.dtype, *, is_int: bool) -> np.dtype:

@@ -22,11 +22,11 @@ traits("Concat", in_8_bits=True, shown=("dim",))
 # -- slices -----------------------------------------------------------------------------------------------------------
 def _bounds(call: Call) -> dict[int, tuple[int | None, ...]]:
     """A slice's axes, which may count from the end -> begin, end and step there, as in Python's slices."""
-    given = call.attributes
-    if "axis" in given:
-        return {given["axis"]: (given["begin"] or None, given["end"], None)}
-    steps = given["step"] or (None,) * len(given["begin"])
-    return dict(enumerate(zip(given["begin"], given["end"], steps)))
+    attributes = call.attributes
+    if "axis" in attributes:
+        return {attributes["axis"]: (attributes["begin"] or None, attributes["end"], None)}
+    steps = attributes["step"] or (None,) * len(attributes["begin"])
+    return dict(enumerate(zip(attributes["begin"], attributes["end"], steps)))
 
 
 @values("slice", "slice_axis")
@@ -95,11 +95,11 @@ def _index(parts: dict[int, str], data: str = "{0}") -> str:
 # -- the sizes of another array ---------------------------------------------------------------------------------------
 def _shrunk(call: Call, sizes: dict[int, int]) -> Shape:
     """The shape of the data with smaller sizes along some axes."""
-    found = list(call.data)
+    result = list(call.data)
     for axis, size in sizes.items():
-        call.check(size <= found[axis], 0, f"a size of at least {size} along axis {axis}")
-        found[axis] = size
-    return tuple(found)
+        call.check(size <= result[axis], 0, f"a size of at least {size} along axis {axis}")
+        result[axis] = size
+    return tuple(result)
 
 
 def _cut_axes(call: Call, axes: Shape) -> list[int]:
@@ -158,11 +158,11 @@ def _(call: Call, *parts: np.ndarray, dim) -> np.ndarray:
 @shape("Concat", "_rnn_param_concat")
 def _(call: Call, *, dim) -> Shape:
     axis = call.from_front(dim)
-    found = list(call.data)
+    sizes = list(call.data)
     for position, other in enumerate(call.shapes):
-        call.expect(position, (*found[:axis], other[axis], *found[axis + 1:]))
-    found[axis] = sum(other[axis] for other in call.shapes)
-    return tuple(found)
+        call.expect(position, (*sizes[:axis], other[axis], *sizes[axis + 1:]))
+    sizes[axis] = sum(other[axis] for other in call.shapes)
+    return tuple(sizes)
 
 
 @onnx("Concat", "_rnn_param_concat")
@@ -181,8 +181,8 @@ def _(call: Call, *parts: np.ndarray, axis) -> np.ndarray:
 @shape("stack")
 def _(call: Call, *, axis) -> Shape:
     axis %= len(call.data) + 1
-    found = call.alike()
-    return (*found[:axis], len(call.shapes), *found[axis:])
+    sizes = call.alike()
+    return (*sizes[:axis], len(call.shapes), *sizes[axis:])
 
 
 @onnx("stack")

@@ -24,10 +24,10 @@ traits("RNN", stays_float=True)
 
 def parameters_of(call: NodeValues, width: int) -> dict[str, tuple[int, ...]]:
     """The shapes of the matrices and biases in the vector of an RNN, in their order. ``width``: of its data."""
-    given = call.attributes
-    size, ends = given["state_size"], "lr" if given["bidirectional"] else "l"
-    rows = len(GATES[given["mode"]]) * size
-    cells = [f"{end}{layer}" for layer in range(given["num_layers"]) for end in ends]
+    attributes = call.attributes
+    size, ends = attributes["state_size"], "lr" if attributes["bidirectional"] else "l"
+    rows = len(GATES[attributes["mode"]]) * size
+    cells = [f"{end}{layer}" for layer in range(attributes["num_layers"]) for end in ends]
     matrices = {}
     for i, cell in enumerate(cells):
         matrices[f"{cell}_i2h_weight"] = rows, width if i < len(ends) else len(ends) * size
@@ -79,8 +79,8 @@ def _(call: NodeValues, *read: np.dtype) -> list[np.dtype]:
 
 def _read_by_body(call: NodeValues, read: list | tuple) -> dict[str, Any]:
     """The variables of a loop's body, and what of a list in the order of the node's inputs each of them reads."""
-    given = call.attributes
-    places = given["in_data_locs"] + given["in_state_locs"] + given["remain_locs"]
+    attributes = call.attributes
+    places = attributes["in_data_locs"] + attributes["in_state_locs"] + attributes["remain_locs"]
     return {name: read[places.index(place)] for place, name in enumerate(call.node.subgraphs[0].variables())}
 
 

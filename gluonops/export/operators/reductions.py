@@ -20,10 +20,10 @@ traits("where", is_elementwise=True, jumps=True)
 def _axes(call: Call, named: Iterable[int] | None, exclude: bool = False) -> tuple[int, ...]:
     """The axes along which a reduction runs, from 0: the named ones, or all others; all if none is named."""
     every = range(len(call.shapes[0]))
-    found = {axis % len(every) for axis in named or ()}
+    axes = {axis % len(every) for axis in named or ()}
     if exclude:
-        return tuple(axis for axis in every if axis not in found)
-    return tuple(sorted(found) or every)
+        return tuple(axis for axis in every if axis not in axes)
+    return tuple(sorted(axes) or every)
 
 
 @shape("max", "mean", "min", "nanprod", "nansum", "prod", "sum")
@@ -237,9 +237,9 @@ def _(call: TorchCall, *, transpose_a, transpose_b) -> str:
 @shape("where")
 def _(call: Call, condition: Shape, *others: Shape) -> Shape:
     """A vector chooses rows."""
-    found = call.alike((1, 2)) and call.shapes[1]
-    call.check(condition in (found, found[:1]), 0, found)
-    return found
+    result = call.alike((1, 2)) and call.shapes[1]
+    call.check(condition in (result, result[:1]), 0, result)
+    return result
 
 
 @types("where")

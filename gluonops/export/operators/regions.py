@@ -145,6 +145,6 @@ def _(call: Call, data: Shape, label: Shape, *lengths: Shape) -> Shape:
 @torch("CTCLoss")
 def _(call: TorchCall, *, use_data_lengths, use_label_lengths, blank_label) -> str:
     """The lengths are inputs behind the label, each if it is used."""
-    given = ["data_lengths"] * use_data_lengths + ["label_lengths"] * use_label_lengths
-    inputs = ["{0}", "{1}", *(f"{name}={{{position}}}" for position, name in enumerate(given, 2))]
+    names = ["data_lengths"] * use_data_lengths + ["label_lengths"] * use_label_lengths
+    inputs = ["{0}", "{1}", *(f"{name}={{{position}}}" for position, name in enumerate(names, 2))]
     return f"ctc_loss({', '.join(inputs)}{', blank=-1' if blank_label == 'last' else ''})"

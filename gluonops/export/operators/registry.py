@@ -228,10 +228,10 @@ def in_torch(names: str | tuple[str, ...], form: Any) -> None:
     TORCH.update(dict.fromkeys([names] if isinstance(names, str) else names, form))
 
 
-def traits(*names: str, **given: Any) -> None:
+def traits(*names: str, **changes: Any) -> None:
     """Enter traits of operators; see :class:`Traits`."""
     for name in names:
-        TRAITS[name] = dataclasses.replace(TRAITS.get(name, NONE), **given)
+        TRAITS[name] = dataclasses.replace(TRAITS.get(name, NONE), **changes)
 
 
 def traits_of(node: Node) -> Traits:
@@ -246,7 +246,7 @@ def traits_named(name: str) -> Traits:
 
 def having(*words: str) -> frozenset[str]:
     """The operators that have at least one of these traits."""
-    return frozenset(name for name, found in TRAITS.items() if any(getattr(found, word) for word in words))
+    return frozenset(name for name, entered in TRAITS.items() if any(getattr(entered, word) for word in words))
 
 
 def operator_of(node: Node) -> str:

@@ -29,9 +29,9 @@ class Misfit(Exception):
 class Call(NodeValues):
     """A node with the shapes of its inputs, as far as they are known."""
 
-    def __init__(self, node: Node, found: dict[Entry, Shape | None]):
-        super().__init__(node, [found.get(entry) for entry in node.inputs])
-        self._found = found
+    def __init__(self, node: Node, inferred: dict[Entry, Shape | None]):
+        super().__init__(node, [inferred.get(entry) for entry in node.inputs])
+        self._inferred = inferred
 
     @property
     def data(self) -> Shape:
@@ -47,12 +47,12 @@ class Call(NodeValues):
         """Check the shape of an input. What is not known of it follows."""
         if position >= len(self.shapes):
             return
-        known = self.shapes[position]
-        if known is not None:
-            self.check(len(known) == len(shape) and all(
-                old == new or OPEN in (old, new) for old, new in zip(known, shape)), position, shape)
-            shape = tuple(old or new for old, new in zip(known, shape))
-        self.shapes[position] = self._found[self.node.inputs[position]] = shape
+        present = self.shapes[position]
+        if present is not None:
+            self.check(len(present) == len(shape) and all(
+                old == new or OPEN in (old, new) for old, new in zip(present, shape)), position, shape)
+            shape = tuple(old or new for old, new in zip(present, shape))
+        self.shapes[position] = self._inferred[self.node.inputs[position]] = shape
 
     def reduced(self, axes: Iterable[int], keeps: bool) -> Shape:
         """The shape of the data without these axes, or with a size of 1 there; ``(1,)`` if none is left."""
@@ -100,56 +100,56 @@ def infer_shapes(graph: Graph, shapes: dict[str, Shape],
     """
     told = {}
     while True:
-        found = _made(graph, shapes, of_constants, told)
-        is_open = {(node, 0) for node in graph.nodes() if not node.inputs and OPEN in (found[node, 0] or ())}
+        inferred = _made(graph, shapes, of_constants, told)
+        is_open = {(node, 0) for node in graph.nodes() if not node.inputs and OPEN in (inferred[node, 0] or ())}
         for node in reversed(graph.nodes()):
-            _follow(node, found)
-        learnt = {entry: found[entry] for entry in is_open if OPEN not in found[entry]}
+            _follow(node, inferred)
+        learnt = {entry: inferred[entry] for entry in is_open if OPEN not in inferred[entry]}
         if not learnt:
-            return found
+            return inferred
         told.update(learnt)   # What else reads these follows now.
 
 
 def _made(graph: Graph, shapes: dict[str, Shape], of_constants: Mapping[Entry, Shape],
           told: dict[Entry, Shape]) -> dict[Entry, Shape | None]:
     """The shapes that the rules make, from the first node to the last. ``told``: of open outputs, by their readers."""
-    found = {}
+    inferred = {}
     for node in graph.nodes():
         if node.is_variable or (node, 0) in told:
-            found[node, 0] = told.get((node, 0), shapes.get(node.name))
+            inferred[node, 0] = told.get((node, 0), shapes.get(node.name))
             continue
         for source, index in node.inputs:
-            if found[source, 0] is not None and (source, index) not in found:
+            if inferred[source, 0] is not None and (source, index) not in inferred:
                 raise Misfit(f"{node.name!r} ({node.op}) reads output {index} of {source.name!r}, which has no shape")
-        call, outputs = Call(node, found), [None]
+        call, outputs = Call(node, inferred), [None]
         reads_free = any(isinstance(size, FreeSize) for shape in call.shapes for size in shape or ())
         if _rule_of(node) is None and (node, 0) in of_constants and not reads_free:
-            found.update({entry: shape for entry, shape in of_constants.items() if entry[0] is node})
+            inferred.update({entry: shape for entry, shape in of_constants.items() if entry[0] is node})
             continue
-        rule = _known(node)
+        rule = _required_rule(node)
         with _explained(node, call.shapes):
             made = rule(call)
             made = made if isinstance(made, list) else [made]
             if any(not isinstance(size, (int, FreeSize)) or size < 0 for shape in made for size in shape):
                 raise ValueError(f"its outputs would have the shapes {made}")
             outputs = made
-        found.update({(node, index): shape for index, shape in enumerate(outputs)})
-    return found
+        inferred.update({(node, index): shape for index, shape in enumerate(outputs)})
+    return inferred
 
 
-def _follow(node: Node, found: dict[Entry, Shape | None]) -> None:
+def _follow(node: Node, inferred: dict[Entry, Shape | None]) -> None:
     """Give what a node reads the sizes that were open, and that readers of its outputs have told."""
-    shapes = [found.get(entry) or () for entry in node.inputs]
+    shapes = [inferred.get(entry) or () for entry in node.inputs]
     if not any(isinstance(size, int) and size == OPEN for shape in shapes for size in shape):
         return
-    call = Call(node, found)
+    call = Call(node, inferred)
     if node.op in ("FullyConnected", "SliceChannel"):   # the first state of a recurrent cell has the rows of these
-        rows = [shape[0] for (maker, _), shape in found.items() if maker is node and shape]
+        rows = [shape[0] for (maker, _), shape in inferred.items() if maker is node and shape]
         if rows and call.attributes.get("axis") != 0:
             call.expect(0, (max(rows), *call.data[1:]))
     elif SHAPES.get(node.op) is SHAPES["elemwise_add"]:
         for position in range(len(call.shapes)):
-            call.expect(position, found[node, 0])
+            call.expect(position, inferred[node, 0])
 
 
 def infer_types(graph: Graph, types: dict[str, np.dtype],
@@ -161,18 +161,18 @@ def infer_types(graph: Graph, types: dict[str, np.dtype],
     counts = collections.Counter()
     for node, index in outputs:   # those that nothing reads may be missing
         counts[node] = max(counts[node], index + 1)
-    found = {}
+    dtypes = {}
     for node in graph.nodes():
         if node.is_variable:
-            found[node, 0] = np.dtype(types.get(node.name, "float32"))
+            dtypes[node, 0] = np.dtype(types.get(node.name, "float32"))
             continue
-        read = [found.get(entry, found[entry[0], 0]) for entry in node.inputs]
-        _known(node)
+        read = [dtypes.get(entry, dtypes[entry[0], 0]) for entry in node.inputs]
+        _required_rule(node)
         with _explained(node, read):
             returned = _types_of(node, read)
         returned = returned if isinstance(returned, list) else [returned] * max(counts[node], 1)
-        found.update({(node, index): dtype for index, dtype in enumerate(returned)})
-    return found
+        dtypes.update({(node, index): dtype for index, dtype in enumerate(returned)})
+    return dtypes
 
 
 @contextlib.contextmanager
@@ -194,7 +194,7 @@ def _explained(node: Node, read: list) -> Iterator[None]:
             raise Misfit(f"{node.name!r} ({node.op}) does not take {read}: {error}") from error
 
 
-def _known(node: Node) -> Rule:
+def _required_rule(node: Node) -> Rule:
     """The rule of a node. A Misfit if there is none."""
     rule = _rule_of(node)
     if rule is None:
@@ -210,8 +210,8 @@ def of_contract(call: Call) -> list[Shape]:
     """An operator of gluonops, by its contract."""
     op = registry.get(our_name(call.node)).op
     attrs = attributes_of(call.node)
-    known = {arg.name: shape for arg, shape in zip(op.inputs, call.shapes) if shape is not None}
-    shapes = op.infer_shape(attrs, known)
+    input_shapes = {arg.name: shape for arg, shape in zip(op.inputs, call.shapes) if shape is not None}
+    shapes = op.infer_shape(attrs, input_shapes)
     for position, arg in enumerate(op.inputs):
         call.expect(position, shapes[arg.name])
     return [shapes[out.name] for out in op.outputs]
@@ -227,8 +227,8 @@ def _types_of(node: Node, types: list[np.dtype]) -> np.dtype | list[np.dtype]:
     """The type of what a node returns; a list if its outputs have several."""
     if is_ours(node):
         op = registry.get(our_name(node)).op
-        found = op.infer_type(attributes_of(node), {arg.name: dtype.name for arg, dtype in zip(op.inputs, types)})
-        return [np.dtype(found[out.name]) for out in op.outputs]
+        dtypes = op.infer_type(attributes_of(node), {arg.name: dtype.name for arg, dtype in zip(op.inputs, types)})
+        return [np.dtype(dtypes[out.name]) for out in op.outputs]
     if node.op in TYPES:
         made = TYPES[node.op](NodeValues(node, types))
         return list(map(_as_dtype, made)) if isinstance(made, list) else _as_dtype(made)

@@ -37,7 +37,7 @@ class Sibling:
 
 
 @dataclasses.dataclass(frozen=True)
-class Known:
+class NumpyCall:
     """A node of which all shapes and types are known.
 
     - ``attributes``: all of them, with MXNet's types and defaults.
@@ -59,7 +59,7 @@ class Known:
 
 
 def sibling(*names: str) -> Callable:
-    """Enter a function of a :class:`Known` node for these operators: it returns a Sibling, or None if it has none."""
+    """Enter a function of a :class:`NumpyCall` for these operators: it returns a Sibling, or None if there is none."""
     def enter(function: Callable) -> Callable:
         SIBLINGS.update(dict.fromkeys(names, function))
         return function
@@ -72,57 +72,57 @@ def _is_plain(shape: tuple) -> bool:
 
 
 @sibling(*(f"_npi_{word}" for word in OF_TWO))
-def _between(known: Known) -> Sibling | None:
+def _between(call: NumpyCall) -> Sibling | None:
     """Truth values stay NumPy's."""
-    if known.dtype.kind == "b":
+    if call.dtype.kind == "b":
         return None
-    word = BETWEEN[known.node.op[len("_npi_"):]]
-    is_alike = known.is_alike and word in OF_ELEMENTS
-    return Sibling(f"elemwise_{word}" if is_alike else f"broadcast_{word}", inputs=known.dtype)
+    word = BETWEEN[call.node.op[len("_npi_"):]]
+    is_alike = call.is_alike and word in OF_ELEMENTS
+    return Sibling(f"elemwise_{word}" if is_alike else f"broadcast_{word}", inputs=call.dtype)
 
 
 @sibling(*(f"_npi_{word}_scalar" for word in BESIDE))
-def _beside(known: Known) -> Sibling | None:
-    word, scalar = known.node.op[len("_npi_"):-len("_scalar")], known.attributes["scalar"]
-    if known.dtype.kind == "b" or (known.dtype.kind in "iu" and known.dtype != known.dtypes[0]):
+def _beside(call: NumpyCall) -> Sibling | None:
+    word, scalar = call.node.op[len("_npi_"):-len("_scalar")], call.attributes["scalar"]
+    if call.dtype.kind == "b" or (call.dtype.kind in "iu" and call.dtype != call.dtypes[0]):
         return None
-    text = known.node.attrs.get("scalar", "1") if scalar == scalar else "nan"
-    if known.dtype.kind in "iu":
+    text = call.node.attrs.get("scalar", "1") if scalar == scalar else "nan"
+    if call.dtype.kind in "iu":
         text = str(int(scalar))
-    return Sibling(f"_{BESIDE[word]}_scalar", {"scalar": text}, known.dtype)
+    return Sibling(f"_{BESIDE[word]}_scalar", {"scalar": text}, call.dtype)
 
 
 @sibling(*(f"_npi_{word}" for word in (*OF_ONE, "expm1", "log10", "log1p", "log2", "square", "rint", "trunc", "fix")),
          "_npx_sigmoid", "_np_copy")
-def _of_one(known: Known) -> Sibling | None:
-    if known.dtype.kind == "b":
+def _of_one(call: NumpyCall) -> Sibling | None:
+    if call.dtype.kind == "b":
         return None
-    word = known.node.op.split("_", 2)[2]
+    word = call.node.op.split("_", 2)[2]
     return Sibling({**RENAMED, "copy": "_copy"}.get(word, word))
 
 
 @sibling("_npx_relu")
-def _relu(known: Known) -> Sibling | None:
+def _relu(call: NumpyCall) -> Sibling | None:
     """Convolutions take in an Activation."""
-    if known.dtype.kind == "f" and len(known.shape) > 1:
+    if call.dtype.kind == "f" and len(call.shape) > 1:
         return Sibling("Activation", {"act_type": "relu"})
-    return Sibling("relu") if known.dtype.kind != "b" else None
+    return Sibling("relu") if call.dtype.kind != "b" else None
 
 
 @sibling("_np_reshape")
-def _reshape(known: Known) -> Sibling | None:
-    sizes = known.attributes["newshape"]
-    if not sizes or 0 in sizes or min(sizes) < -1 or known.node.attrs.get("order", "C") != "C":
+def _reshape(call: NumpyCall) -> Sibling | None:
+    sizes = call.attributes["newshape"]
+    if not sizes or 0 in sizes or min(sizes) < -1 or call.node.attrs.get("order", "C") != "C":
         return None
-    return Sibling("Reshape", {"shape": str(tuple(sizes))}) if _is_plain(known.shapes[0]) else None
+    return Sibling("Reshape", {"shape": str(tuple(sizes))}) if _is_plain(call.shapes[0]) else None
 
 
 @sibling("_npx_reshape")
-def _coded_reshape(known: Known) -> Sibling | None:
+def _coded_reshape(call: NumpyCall) -> Sibling | None:
     """Dropped axes of size 1 are a squeeze; other codes have other numbers in Reshape."""
-    codes = known.attributes["newshape"]
-    reverse = known.attributes["reverse"]
-    if 0 in codes or not _is_plain(known.shape) or not _is_plain(known.shapes[0]):
+    codes = call.attributes["newshape"]
+    reverse = call.attributes["reverse"]
+    if 0 in codes or not _is_plain(call.shape) or not _is_plain(call.shapes[0]):
         return None
     if set(codes) <= {-2, -3, -4} and not reverse:
         gone = tuple(place for place, code in enumerate(codes) if code == -3)
@@ -139,110 +139,110 @@ def _coded_reshape(known: Known) -> Sibling | None:
 
 
 @sibling("_np_transpose")
-def _transpose(known: Known) -> Sibling:
-    axes = known.attributes["axes"]
+def _transpose(call: NumpyCall) -> Sibling:
+    axes = call.attributes["axes"]
     return Sibling("transpose", {"axes": str(tuple(axes))} if axes else {})
 
 
 @sibling("_np_squeeze")
-def _squeeze(known: Known) -> Sibling | None:
-    axes = known.attributes["axis"]
-    if axes is None or not _is_plain(known.shape):   # without axes it depends on the sizes
+def _squeeze(call: NumpyCall) -> Sibling | None:
+    axes = call.attributes["axis"]
+    if axes is None or not _is_plain(call.shape):   # without axes it depends on the sizes
         return None
     return Sibling("squeeze", {"axis": str(tuple(axes))})
 
 
 @sibling("_npi_concatenate")
-def _concatenate(known: Known) -> Sibling | None:
-    axis = known.attributes["axis"]
-    if axis is None or not all(map(_is_plain, known.shapes)) or len(set(known.dtypes)) > 1:
+def _concatenate(call: NumpyCall) -> Sibling | None:
+    axis = call.attributes["axis"]
+    if axis is None or not all(map(_is_plain, call.shapes)) or len(set(call.dtypes)) > 1:
         return None
-    return Sibling("Concat", {"dim": str(axis), "num_args": str(len(known.shapes))})
+    return Sibling("Concat", {"dim": str(axis), "num_args": str(len(call.shapes))})
 
 
 @sibling("_npi_vstack", "_npi_hstack", "_npi_dstack")
-def _stacked(known: Known) -> Sibling | None:
+def _stacked(call: NumpyCall) -> Sibling | None:
     """Parts that need no further axis are joined. MXNet forgets the shapes of what its own operators read."""
-    axis = {"_npi_vstack": 0, "_npi_hstack": 1, "_npi_dstack": 2}[known.node.op]
-    least = min(map(len, known.shapes))
-    if least <= max(axis, 1) or not all(map(_is_plain, known.shapes)) or len(set(known.dtypes)) > 1:
+    axis = {"_npi_vstack": 0, "_npi_hstack": 1, "_npi_dstack": 2}[call.node.op]
+    least = min(map(len, call.shapes))
+    if least <= max(axis, 1) or not all(map(_is_plain, call.shapes)) or len(set(call.dtypes)) > 1:
         return None
-    return Sibling("Concat", {"dim": str(axis), "num_args": str(len(known.shapes))})
+    return Sibling("Concat", {"dim": str(axis), "num_args": str(len(call.shapes))})
 
 
 @sibling("_npi_stack")
-def _stack(known: Known) -> Sibling | None:
-    if not all(map(_is_plain, known.shapes)):
+def _stack(call: NumpyCall) -> Sibling | None:
+    if not all(map(_is_plain, call.shapes)):
         return None
-    return Sibling("stack", {"axis": str(known.attributes["axis"]), "num_args": str(len(known.shapes))})
+    return Sibling("stack", {"axis": str(call.attributes["axis"]), "num_args": str(len(call.shapes))})
 
 
 @sibling("_np_sum", "_npi_mean", "_np_prod", "_np_max", "_np_min")
-def _reduction(known: Known) -> Sibling | None:
+def _reduction(call: NumpyCall) -> Sibling | None:
     """Legacy reductions keep one axis at least, and of no axes reduce all."""
-    axis, op = known.attributes["axis"], known.node.op.split("_", 2)[2]
-    is_other_type = known.dtype != known.dtypes[0]
-    if axis == () or known.attributes["initial"] is not None or known.dtype.kind == "b" or not _is_plain(known.shape):
+    axis, op = call.attributes["axis"], call.node.op.split("_", 2)[2]
+    is_other_type = call.dtype != call.dtypes[0]
+    if axis == () or call.attributes["initial"] is not None or call.dtype.kind == "b" or not _is_plain(call.shape):
         return None
-    if not _is_plain(known.shapes[0]) or (known.dtype.kind in "iu" and (is_other_type or op == "mean")):
+    if not _is_plain(call.shapes[0]) or (call.dtype.kind in "iu" and (is_other_type or op == "mean")):
         return None
-    attrs = {"keepdims": "True"} if known.attributes["keepdims"] else {}
+    attrs = {"keepdims": "True"} if call.attributes["keepdims"] else {}
     if axis is not None:
         attrs["axis"] = str(axis[0] if len(axis) == 1 else tuple(axis))
-    return Sibling(op, attrs, known.dtype)
+    return Sibling(op, attrs, call.dtype)
 
 
 @sibling("_np_dot", "_npi_matmul")
-def _product(known: Known) -> Sibling | None:
+def _product(call: NumpyCall) -> Sibling | None:
     """Of matrices. A legacy dot sums over the first axis of its second operand."""
-    left, right = map(len, known.shapes)
-    if known.node.op == "_np_dot" and 0 in (left, right):
-        return Sibling("broadcast_mul", inputs=known.dtype)
-    if not all(map(_is_plain, known.shapes)) or len(set(known.dtypes)) > 1:
+    left, right = map(len, call.shapes)
+    if call.node.op == "_np_dot" and 0 in (left, right):
+        return Sibling("broadcast_mul", inputs=call.dtype)
+    if not all(map(_is_plain, call.shapes)) or len(set(call.dtypes)) > 1:
         return None
     if right == 2 and left > 1:
-        return Sibling("dot") if left == 2 or known.node.op == "_np_dot" else None
-    is_batch = known.node.op == "_npi_matmul" and left == right > 2 and all(
-        one[:-2] == other[:-2] for one, other in (known.shapes, known.others))
+        return Sibling("dot") if left == 2 or call.node.op == "_np_dot" else None
+    is_batch = call.node.op == "_npi_matmul" and left == right > 2 and all(
+        one[:-2] == other[:-2] for one, other in (call.shapes, call.others))
     return Sibling("batch_dot") if is_batch else None
 
 
 @sibling("_npi_broadcast_to")
-def _broadcast_to(known: Known) -> Sibling | None:
-    sizes = known.attributes["shape"]
-    if len(sizes) != len(known.shapes[0]) or not _is_plain(sizes) or min(sizes) < 0 or not _is_plain(known.shapes[0]):
+def _broadcast_to(call: NumpyCall) -> Sibling | None:
+    sizes = call.attributes["shape"]
+    if len(sizes) != len(call.shapes[0]) or not _is_plain(sizes) or min(sizes) < 0 or not _is_plain(call.shapes[0]):
         return None
     return Sibling("broadcast_to", {"shape": str(tuple(sizes))})
 
 
 @sibling("_npi_flip")
-def _flip(known: Known) -> Sibling | None:
-    return Sibling("reverse", {"axis": str(tuple(known.attributes["axis"]))}) if known.attributes["axis"] else None
+def _flip(call: NumpyCall) -> Sibling | None:
+    return Sibling("reverse", {"axis": str(tuple(call.attributes["axis"]))}) if call.attributes["axis"] else None
 
 
 @sibling("_npi_where")
-def _where(known: Known) -> Sibling | None:
-    is_alike = known.is_alike and _is_plain(known.shape) and known.dtypes[0].kind != "b"
+def _where(call: NumpyCall) -> Sibling | None:
+    is_alike = call.is_alike and _is_plain(call.shape) and call.dtypes[0].kind != "b"
     return Sibling("where") if is_alike else None
 
 
 @sibling("_npi_full_like")
-def _full_like(known: Known) -> Sibling | None:
-    op = {0: "zeros_like", 1: "ones_like"}.get(known.attributes["fill_value"])
-    return Sibling(op) if op and known.dtype == known.dtypes[0] and known.dtype.kind != "b" else None
+def _full_like(call: NumpyCall) -> Sibling | None:
+    op = {0: "zeros_like", 1: "ones_like"}.get(call.attributes["fill_value"])
+    return Sibling(op) if op and call.dtype == call.dtypes[0] and call.dtype.kind != "b" else None
 
 
 @sibling("_npi_zeros", "_npi_ones")
-def _made(known: Known) -> Sibling | None:
-    if not _is_plain(known.shape) or known.dtype.kind == "b":
+def _made(call: NumpyCall) -> Sibling | None:
+    if not _is_plain(call.shape) or call.dtype.kind == "b":
         return None
-    return Sibling(known.node.op.replace("_npi", ""), {"shape": str(known.shape), "dtype": known.dtype.name})
+    return Sibling(call.node.op.replace("_npi", ""), {"shape": str(call.shape), "dtype": call.dtype.name})
 
 
 @sibling("_npi_arange")
-def _arange(known: Known) -> Sibling | None:
-    if not _is_plain(known.shape):
+def _arange(call: NumpyCall) -> Sibling | None:
+    if not _is_plain(call.shape):
         return None
     kept = ("start", "stop", "step", "repeat", "dtype")
-    attrs = {name: known.node.attrs[name] for name in kept if name in known.node.attrs}
+    attrs = {name: call.node.attrs[name] for name in kept if name in call.node.attrs}
     return Sibling("_arange", attrs)

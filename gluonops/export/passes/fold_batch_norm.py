@@ -82,11 +82,11 @@ def _fold(graph: Graph, norm: Node, values: Arrays) -> None:
     parameters = [array.astype(np.float64) for array in evaluate(norm.inputs[1:], values, graph.attrs)]
     _check_channels(layer, norm, values, parameters)
     gamma, beta, mean, variance = parameters
-    given = attributes_of(norm)
-    if given["fix_gamma"]:
+    attributes = attributes_of(norm)
+    if attributes["fix_gamma"]:
         gamma = np.ones_like(gamma)
     with np.errstate(divide="ignore", invalid="ignore"):
-        scale = gamma / np.sqrt(variance + given["eps"])
+        scale = gamma / np.sqrt(variance + attributes["eps"])
     if not np.isfinite(scale).all():
         return
 

@@ -81,9 +81,9 @@ def predictions(model: ExportedModel) -> list[int]:
 def _replace_loss_head(model: ExportedModel, node: Node) -> str | None:
     """Replace a node that is a loss head. Returns what was replaced, in words, or None for other nodes."""
     graph = model.graph
-    entry = registry.entries().get(our_name(node)) if is_ours(node) else None
-    if entry is not None and entry.op.inference is not None:
-        made = _at_inference(entry.op, node)
+    registered = registry.entries().get(our_name(node)) if is_ours(node) else None
+    if registered is not None and registered.op.inference is not None:
+        made = _at_inference(registered.op, node)
     elif node.op == "SoftmaxOutput":
         made = _softmax_output(model, node)
     elif traits_of(node).predicts:

@@ -72,19 +72,19 @@ def _inside(where: str, path: str, content: Any) -> Mapping[str, Any]:
                   f"{' or '.join(map(repr, INSIDE[:2]))}", SAVE)
 
 
-def fitted(where: str, path: str | os.PathLike, folder: str | os.PathLike, entries: Mapping[str, np.ndarray],
+def fitted(where: str, path: str | os.PathLike, folder: str | os.PathLike, stored: Mapping[str, np.ndarray],
            expected: Expected, constants: Collection[str]) -> dict[str, np.ndarray]:
     """Return the given arrays by the names of ``expected``, in its types. The arrays of constants are left out.
 
     What stands in front of all names, such as ``module.`` of DataParallel, is taken away. One OpError lists the names
     and shapes that do not fit, and another one the weights that are not finite.
     """
-    around = _around(entries, expected)
-    weights = {name[len(around):]: value for name, value in entries.items() if name.startswith(around)}
+    around = _around(stored, expected)
+    weights = {name[len(around):]: value for name, value in stored.items() if name.startswith(around)}
     missing = [f"{name} {shape}" for name, (_, shape) in expected.items() if name not in weights]
     others = [f"{name} {weights[name].shape} where {shape} is expected" for name, (_, shape) in expected.items()
               if name in weights and weights[name].shape != shape]
-    surplus = [name for name in entries if not name.startswith(around)
+    surplus = [name for name in stored if not name.startswith(around)
                or (name[len(around):] not in expected and name[len(around):] not in constants)]
     kinds = {"it lacks": missing, "it has other shapes:": others, "the net does not have its": surplus}
     faults = [f"{words} {listed(names)}" for words, names in kinds.items() if names]
@@ -100,10 +100,10 @@ def fitted(where: str, path: str | os.PathLike, folder: str | os.PathLike, entri
     return arrays
 
 
-def _around(entries: Collection[str], names: Collection[str]) -> str:
+def _around(stored: Collection[str], names: Collection[str]) -> str:
     """Return what stands in front of most names: nothing where as many fit as they are."""
-    counts = collections.Counter({"": sum(name in names for name in entries)})
-    for name in entries:
+    counts = collections.Counter({"": sum(name in names for name in stored)})
+    for name in stored:
         parts = name.split(".")
         for depth in range(1, len(parts)):
             if ".".join(parts[depth:]) in names:

@@ -53,14 +53,14 @@ class Kernels:
             *[line for enumeration in enumerations(self.op) for line in (enumeration, "")],
             "// The attributes of a node, with their defaults.", f"struct {self.camel}Attrs {{",
             *indented([declaration(self.op.name, attr) for attr in self.op.attrs]), "};", "",
-            *structs, *self.record.declaration(), "", *[f"{self._entry(direction)};" for direction in DIRECTIONS],
+            *structs, *self.record.declaration(), "", *[f"{self._entry_point(direction)};" for direction in DIRECTIONS],
             "", "}  // namespace gluonops"])
 
     def _text(self, lines: Iterable[str]) -> str:
         origin = f"// Written from gluonops/ops/{self.op.name}/contract.py by gluonops/native/generate.py: edit those."
         return "\n".join([origin, *lines, ""])
 
-    def _entry(self, direction: str) -> str:
+    def _entry_point(self, direction: str) -> str:
         """Return the signature of the function in the operator's table that calls the kernel of a pass."""
         return f"void {self.op.name}_{direction}({listed(['const void *attrs', *_arrays(direction)])})"
 
