@@ -14,7 +14,7 @@ import textwrap
 from collections.abc import Iterable
 
 from gluonops.export.operators import schema
-from gluonops.export.operators.registry import ONNX, OPSETS, TORCH
+from gluonops.export.operators.rule_registry import ONNX, OPSETS, TORCH
 from gluonops.runtime import support
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]

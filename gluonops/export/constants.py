@@ -9,7 +9,7 @@ from ..contract.errors import OpError
 from ..runtime import importing
 from .graph import VARIABLE, Entry, Graph, Node
 from .operators import traits_of
-from .operators.attributes import attributes_of
+from .operators.node_attributes import attributes_of
 from .rules import VALUES, Call
 from .sizes import Arrays, Sizes
 

@@ -18,7 +18,7 @@ from .graph import Entry, Graph, Node, is_ours, our_name
 from .jumps import halves
 from .model import ExportedModel
 from .operators import having, traits_of
-from .operators.registry import READINGS, Reading
+from .operators.rule_registry import READINGS, Reading
 from .parameters import is_layer
 from .sizes import Shapes, known_shapes
 from .values import NodeValues

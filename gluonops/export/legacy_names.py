@@ -9,7 +9,7 @@ import numpy as np
 from . import rules
 from .constants import has_open_size
 from .graph import Entry, Graph, Node, is_mark
-from .operators.attributes import attributes_of
+from .operators.node_attributes import attributes_of
 from .operators.siblings import SIBLINGS, NumpyCall, Sibling
 from .sizes import Shapes, known_shapes, known_types, with_batch
 

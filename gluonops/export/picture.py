@@ -17,7 +17,7 @@ from .constants import parameter_only
 from .graph import Graph, Node, is_ours, our_name
 from .model import ExportedModel
 from .operators import having, traits_of
-from .operators.attributes import attributes_of
+from .operators.node_attributes import attributes_of
 from .sizes import Arrays, DataShape, Sizes
 from .training_parts import OPERATOR
 

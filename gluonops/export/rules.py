@@ -5,7 +5,7 @@ or a list of those of several. Outputs that nothing reads, such as the mask of a
 :func:`infer_shapes` applies the rules to a graph.
 """
 from . import operators  # noqa: F401  (its families fill the table)
-from .operators.registry import VALUES
-from .operators.shapes import RULES, Call, Misfit, attributes_of, infer_shapes, infer_types
+from .operators.rule_registry import VALUES
+from .operators.shape_rules import RULES, Call, Misfit, attributes_of, infer_shapes, infer_types
 
 __all__ = ["RULES", "VALUES", "Call", "Misfit", "attributes_of", "infer_shapes", "infer_types"]

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from ..contract import registry
 from .graph import VARIABLE, Graph, Node, is_ours, our_name
 from .operators import having, traits_of
-from .operators.attributes import attributes_of
+from .operators.node_attributes import attributes_of
 from .parameters import is_layer, of_layers
 
 # Operators behind a softmax that leave it probabilities. The quotient is one by their sum.

@@ -17,7 +17,7 @@ class NodeValues:
     @property
     def attributes(self) -> Mapping[str, Any]:
         """All attributes with MXNet's types and defaults, by name. An OpError is raised if MXNet does not take one."""
-        from .operators.attributes import attributes_of  # here: the families of operators import this module
+        from .operators.node_attributes import attributes_of  # here: the families of operators import this module
 
         return attributes_of(self.node)
 

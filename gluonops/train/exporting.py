@@ -21,7 +21,7 @@ import numpy as np
 from .. import export
 from ..contract.errors import OpError
 from ..darknet import read_training
-from ..export.operators.registry import traits_named
+from ..export.operators.rule_registry import traits_named
 from ..export.symbol_files import load as load_files
 from ..io.optional import require
 from ..io.params import as_numpy

@@ -7,8 +7,8 @@ import pytest
 from gluonops.export import rules
 from gluonops.export.graph import VARIABLE, Graph, Node
 from gluonops.export.onnx.builder import CONVERTERS as ONNX
-from gluonops.export.operators import generate, registry, schema
-from gluonops.export.operators.attributes import attributes_of
+from gluonops.export.operators import generate, rule_registry, schema
+from gluonops.export.operators.node_attributes import attributes_of
 from gluonops.export.torch.converters import CONVERTERS as TORCH
 
 
@@ -19,7 +19,7 @@ def test_the_schema_is_that_of_the_installed_mxnet():
 @pytest.mark.parametrize("table", [rules.RULES, ONNX, TORCH], ids=["shape", "onnx", "torch"])
 def test_functions_name_attributes_of_the_schema(table):
     entered = {name: each for name, each in table.items()
-               if isinstance(each, registry.Entered) and each.attributes}
+               if isinstance(each, rule_registry.Entered) and each.attributes}
     assert entered
     lacking = {name: set(each.attributes) - set(schema.find(name).attributes) for name, each in entered.items()}
     assert {name: names for name, names in lacking.items() if names} == {}
@@ -32,7 +32,7 @@ def _faulty(*arguments, **attributes):
 def test_a_fault_of_a_shape_rule_is_not_called_an_attribute_that_is_not_taken(monkeypatch):
     graph = Graph([(Node("exp", "x", {}, [(Node(VARIABLE, "data"), 0)]), 0)], {})
     assert rules.infer_shapes(graph, {"data": (2, 3)})[graph.outputs[0]] == (2, 3)
-    monkeypatch.setitem(registry.SHAPES, "exp", _faulty)
+    monkeypatch.setitem(rule_registry.SHAPES, "exp", _faulty)
     with pytest.raises(NameError, match="a name that the module does not have"):
         rules.infer_shapes(graph, {"data": (2, 3)})
 
@@ -41,7 +41,7 @@ def test_nor_is_one_of_a_converter_to_torch(monkeypatch, tmp_path):
     prefix = str(tmp_path / "net")
     mx.sym.exp(mx.sym.var("data"), name="x").save(f"{prefix}-symbol.json")
     mx.nd.save(f"{prefix}-0000.params", {})
-    monkeypatch.setitem(registry.TORCH, "exp", _faulty)
+    monkeypatch.setitem(rule_registry.TORCH, "exp", _faulty)
     with pytest.raises(NameError, match="a name that the module does not have"):
         gops.export.torch(prefix, tmp_path / "port", (2, 3))
 
@@ -55,7 +55,7 @@ def test_operators_of_gluonops_are_described_by_their_contracts():
 
 def test_traits_are_of_operators_that_there_are():
     """The targets of a mask are computed on a GPU alone, so that the registry of MXNet for the CPU lacks them."""
-    tables = (registry.TRAITS, registry.TYPES, registry.READINGS)
+    tables = (rule_registry.TRAITS, rule_registry.TYPES, rule_registry.READINGS)
     assert {name for table in tables for name in table if schema.find(name) is None} <= {"_contrib_mrcnn_mask_target"}
 
 

@@ -317,7 +317,7 @@ def test_a_loop():
 
 @pytest.mark.parametrize("table", ["onnx", "torch"])
 def test_every_operator_that_has_a_converter_has_a_rule(table):
-    from gluonops.export.operators.registry import ONNX, TORCH
+    from gluonops.export.operators.rule_registry import ONNX, TORCH
     others = {name for name in native_names() if not name.startswith("gluonops_")}   # contracts have the rules of ours
     assert others & {"onnx": ONNX, "torch": TORCH}[table].keys() - rules.RULES.keys() <= {"_NoGradient"}   # has no data
 

@@ -17,7 +17,7 @@ from ...contract.errors import OpError
 from ...contract.op import PREFIX
 from ..constants import evaluate
 from ..graph import Graph, Node
-from ..operators.registry import ONNX, OPSETS
+from ..operators.rule_registry import ONNX, OPSETS
 from ..sizes import SizedNode, Sizes
 from ..symbolic import Atom, FreeSize, Quotient, Size, terms_of
 

@@ -15,7 +15,7 @@ from ..constants import constants
 from ..graph import INPUT_TYPE, Entry, Graph, Node, kind
 from ..loops import unroll, without_branches
 from ..model import ExportedModel
-from ..operators.registry import operator_of, traits_of
+from ..operators.rule_registry import operator_of, traits_of
 from ..sizes import Sizes
 from ..symbolic import Undecided
 from .builder import CONVERTERS, Model, OnnxCall, Tensor, refusal

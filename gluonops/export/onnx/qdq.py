@@ -15,7 +15,7 @@ import numpy as np
 from ..graph import Graph, Node
 from ..operators import having, traits_of
 from ..operators.activations import is_relu
-from ..operators.attributes import attributes_of
+from ..operators.node_attributes import attributes_of
 from ..quantization.quantizable import ALL, SAFE, quantized_weight, tensor_names
 from .builder import Model, Tensor
 

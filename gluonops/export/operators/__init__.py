@@ -22,13 +22,13 @@ module, such as :mod:`.layers`. What is known of an operator stands there, one t
 **Attributes.** The keyword-only parameters of a function name the attributes that it takes. They arrive as numbers,
 booleans, words and tuples, with MXNet's default where a node does not have them. So no function has a default of
 MXNet's, and none reads ``call.node.attrs``. A tuple that a node does not have is empty. Whatever MXNet does not take
-is an :class:`~gluonops.OpError` of :mod:`.attributes`, which names the node, the attribute, the value and what is
+is an :class:`~gluonops.OpError` of :mod:`.node_attributes`, which names the node, the attribute, the value and what is
 allowed. ``call.attributes`` has all of them.
 
 **Inputs.** Parameters behind ``call`` are the inputs: their shapes in a rule, of which some may be None, and their
 tensors in ONNX. A converter to torch names them in a text, as ``{0}``, or ``*{inputs}`` for all, and ``{axis}`` is an
 attribute there. ``call`` also has ``shapes``, ``dtypes``, ``shape`` and ``dtype`` (those of the first output), and
-more: see :class:`.shapes.Call`, ``onnx.builder.OnnxCall`` and ``torch.converters.TorchCall``.
+more: see :class:`.shape_rules.Call`, ``onnx.builder.OnnxCall`` and ``torch.converters.TorchCall``.
 
 **Several operators.** A function may serve several. What tells them apart is an argument that the decorator passes. It
 has a default in the function, or it stands for an attribute that one of the operators lacks::
@@ -46,7 +46,7 @@ file is then read without MXNet.
 
 **Free sizes.** A shape rule is also run on sizes that are free, such as the batch of an ONNX file; see
 :mod:`gluonops.export.symbolic`. So it computes with ``+ - * // %`` and compares, and asks for no number of elements
-by ``range`` or by an array of NumPy's: ``math.prod`` and :func:`.shapes.broadcast` take free sizes.
+by ``range`` or by an array of NumPy's: ``math.prod`` and :func:`.shape_rules.broadcast` take free sizes.
 
 **Types.** ``@types`` enters what computes the type of the output from those of the inputs, such as int64 for the
 ``_npi_argmax`` of float32 data. An operator without it returns the type of its first input.
@@ -55,7 +55,7 @@ by ``range`` or by an array of NumPy's: ``math.prod`` and :func:`.shapes.broadca
 axis that it takes from. Inputs that are drawn for a comparison stay below it.
 
 **Faults.** A ``ValueError`` or an ``IndexError`` of a function, and the other classes of
-``registry.NOT_TAKEN``, mean that the operator does not take its inputs or attributes. They become an
+``rule_registry.NOT_TAKEN``, mean that the operator does not take its inputs or attributes. They become an
 ``OpError`` that names the node. Any other error is a fault of the function, and passes with its traceback.
 
 **Operators of gluonops** are called ``gluonops_<name>`` in all tables, and their contracts parse their attributes.
@@ -89,6 +89,6 @@ from . import (  # noqa: F401  (the families fill the tables)
     sampling,
     sequences,
 )
-from .registry import having, in_torch, onnx, operator_of, shape, torch, traits, traits_of, values
+from .rule_registry import having, in_torch, onnx, operator_of, shape, torch, traits, traits_of, values
 
 __all__ = ["having", "in_torch", "onnx", "operator_of", "shape", "torch", "traits", "traits_of", "values"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 import numpy as np
 
 from ..graph import Node
-from .attributes import attributes_of
 from .forms import Form, Single, number
-from .registry import OnnxCall, Tensor, TorchCall, in_torch, indices, onnx, shape, torch, traits, types
-from .shapes import Call, Shape
+from .node_attributes import attributes_of
+from .rule_registry import OnnxCall, Tensor, TorchCall, in_torch, indices, onnx, shape, torch, traits, types
+from .shape_rules import Call, Shape
 from .windows import across
 
 DROPS_ALWAYS = "drops numbers at inference, too; expected mode='training'"

@@ -12,8 +12,8 @@ from collections.abc import Callable
 import numpy as np
 
 from .forms import Form, Single, number
-from .registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch, traits, types, values
-from .shapes import Call, Shape, broadcast
+from .rule_registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch, traits, types, values
+from .shape_rules import Call, Shape, broadcast
 
 # -- functions of one array -------------------------------------------------------------------------------------------
 # MXNet's name -> ONNX's operator and torch's function.

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from .forms import Form, one
-from .registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch, traits, values
-from .shapes import Call, Shape
+from .rule_registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch, traits, values
+from .shape_rules import Call, Shape
 
 traits("Flatten", "Reshape", "SwapAxis", "_np_reshape", "_npx_reshape", "depth_to_space", "expand_dims", "reshape_like",
        "reverse", "space_to_depth", "squeeze", "transpose", moves=True)

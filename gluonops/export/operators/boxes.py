@@ -7,8 +7,8 @@ from __future__ import annotations
 import numpy as np
 
 from .forms import Single
-from .registry import OnnxCall, Tensor, TorchCall, onnx, shape, torch, traits
-from .shapes import Call, Shape
+from .rule_registry import OnnxCall, Tensor, TorchCall, onnx, shape, torch, traits
+from .shape_rules import Call, Shape
 
 LOWEST = float(np.finfo(np.float32).min)   # the score of a row that does not take part
 

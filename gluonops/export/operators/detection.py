@@ -8,8 +8,8 @@ import numpy as np
 
 from .boxes import LOWEST, best, chosen_first, gathered, of_classes, unsuppressed
 from .forms import Single
-from .registry import OnnxCall, Tensor, TorchCall, indices, onnx, shape, torch, traits
-from .shapes import Call, Shape
+from .rule_registry import OnnxCall, Tensor, TorchCall, indices, onnx, shape, torch, traits
+from .shape_rules import Call, Shape
 
 traits("_contrib_MultiBoxDetection", "_contrib_MultiProposal", "_contrib_Proposal", ranks_rows=True, makes_indices=True)
 traits("_contrib_MultiBoxPrior", makes_indices=True, shape_inputs=(0,))

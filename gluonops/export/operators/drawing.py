@@ -6,8 +6,8 @@ import numpy as np
 from ..values import NodeValues
 from . import schema
 from .forms import number
-from .registry import OnnxCall, Tensor, TorchCall, onnx, shape, torch, traits, types
-from .shapes import Call, Shape
+from .rule_registry import OnnxCall, Tensor, TorchCall, onnx, shape, torch, traits, types
+from .shape_rules import Call, Shape
 
 OF_NUMPY = ("bernoulli", "choice", "exponential", "gamma", "gumbel", "logistic", "multinomial", "normal", "normal_n",
             "pareto", "powerd", "rayleigh", "uniform", "uniform_n", "weibull")

@@ -2,7 +2,7 @@
 
 They have no shape rule and no converter: :mod:`gluonops.export.floats` replaces them by the float operators.
 """
-from .registry import traits
+from .rule_registry import traits
 
 BEGINNINGS = ("_sg_mkldnn_", "_contrib_quantize", "_contrib_dequantize", "_contrib_requantize")
 # What only changes the type of numbers.

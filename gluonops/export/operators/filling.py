@@ -6,8 +6,8 @@ import operator
 
 import numpy as np
 
-from .registry import VALUES, OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch, traits, types, values
-from .shapes import OPEN, Call, Misfit, Shape
+from .rule_registry import VALUES, OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch, traits, types, values
+from .shape_rules import OPEN, Call, Misfit, Shape
 
 traits("broadcast_axis", "broadcast_like", "broadcast_to", "repeat", "tile", moves=True)
 traits("broadcast_axis", "broadcast_to", acts_as="broadcast")

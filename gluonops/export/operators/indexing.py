@@ -6,8 +6,8 @@ import math
 import numpy as np
 
 from .forms import Form, number
-from .registry import OnnxCall, Tensor, TorchCall, indices, onnx, shape, torch, traits, types
-from .shapes import Call, Shape
+from .rule_registry import OnnxCall, Tensor, TorchCall, indices, onnx, shape, torch, traits, types
+from .shape_rules import Call, Shape
 
 MASK = "has ret_typ mask; expected indices, value or both"
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from .forms import Form, default_of, one
-from .registry import OnnxCall, Tensor, TorchCall, indices, onnx, shape, torch, traits, types
-from .shapes import Call, Shape
+from .rule_registry import OnnxCall, Tensor, TorchCall, indices, onnx, shape, torch, traits, types
+from .shape_rules import Call, Shape
 from .windows import check_onnx_layout, check_torch_layout, map_shape, pixels_of, state_of, torch_window
 
 OPTIONS = ("stride", "padding", "output_padding", "dilation", "groups")   # The functions that convolve take these.

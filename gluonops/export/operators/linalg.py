@@ -9,8 +9,8 @@ import numpy as np
 
 from ..symbolic import Size
 from .forms import number
-from .registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch
-from .shapes import Call, Shape
+from .rule_registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch
+from .shape_rules import Call, Shape
 
 OTHER_ROWS = "has the rows of its matrices along another axis than the last but one"
 

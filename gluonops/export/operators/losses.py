@@ -4,8 +4,8 @@ from __future__ import annotations
 import math
 
 from .forms import Single, number
-from .registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch, traits
-from .shapes import Call, Shape
+from .rule_registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch, traits
+from .shape_rules import Call, Shape
 
 traits("CTCLoss", "MakeLoss", "make_loss", "softmax_cross_entropy", is_loss=True)
 traits("MakeLoss", "make_loss", acts_as="make_loss", moves=True)

@@ -8,8 +8,8 @@ import numpy as np
 
 from ..graph import VARIABLE
 from .forms import Form, Single
-from .registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch, traits
-from .shapes import Call, Shape
+from .rule_registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch, traits
+from .shape_rules import Call, Shape
 from .windows import across, state_of
 
 DARKNET = "darknet_batch_norm"   # a node of these stands for a batch norm that divides as Darknet does

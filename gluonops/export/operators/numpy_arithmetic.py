@@ -11,8 +11,8 @@ import numpy as np
 from ..values import NodeValues
 from .arithmetic import remainder
 from .forms import number
-from .registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch, traits, types
-from .shapes import Call, Misfit, Shape, broadcast
+from .rule_registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch, traits, types
+from .shape_rules import Call, Misfit, Shape, broadcast
 
 FLOAT32, FLOAT64, INT32, INT64, BOOL = map(np.dtype, ("float32", "float64", "int32", "int64", "bool"))
 # The word in MXNet's name -> the operator of ONNX, and the expression in torch.

@@ -12,8 +12,8 @@ import numpy as np
 from ..values import NodeValues
 from .forms import Form
 from .numpy_arithmetic import FLOAT32, alike
-from .registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch, traits, types
-from .shapes import Call, Shape, broadcast
+from .rule_registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch, traits, types
+from .shape_rules import Call, Shape, broadcast
 
 traits("_np_copy", "_np_moveaxis", "_np_roll", "_np_squeeze", "_np_transpose", "_npi_broadcast_to", "_npi_flip",
        moves=True)

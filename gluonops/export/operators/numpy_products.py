@@ -4,8 +4,8 @@ from __future__ import annotations
 import string
 
 from .numpy_arithmetic import promoted
-from .registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch, types
-from .shapes import Call, Shape, broadcast
+from .rule_registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch, types
+from .shape_rules import Call, Shape, broadcast
 
 
 @shape("_np_dot")

@@ -11,8 +11,8 @@ import numpy as np
 from ..values import NodeValues
 from .numpy_arithmetic import BOOL, FLOAT32, INT64, first, promoted, refuse, truth
 from .numpy_arrays import axes_of, one_text
-from .registry import OnnxCall, Tensor, TorchCall, onnx, shape, torch, traits, types
-from .shapes import Call, Shape
+from .rule_registry import OnnxCall, Tensor, TorchCall, onnx, shape, torch, traits, types
+from .shape_rules import Call, Shape
 
 REDUCTIONS = {"_np_sum": "Sum", "_npi_mean": "Mean", "_np_prod": "Prod", "_np_max": "Max", "_np_min": "Min"}
 SPREADS = ("_npi_var", "_npi_std")

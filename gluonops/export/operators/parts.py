@@ -5,8 +5,8 @@ import numpy as np
 
 from ..symbolic import Size
 from .forms import Form, one
-from .registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch, traits, values
-from .shapes import OPEN, Call, Shape
+from .rule_registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch, traits, values
+from .shape_rules import OPEN, Call, Shape
 
 traits("Crop", "SliceChannel", "_split_v2", "slice", "slice_axis", "slice_like", moves=True)
 traits("SliceChannel", "slice_axis", keeps_batch=True)

@@ -9,8 +9,8 @@ import numpy as np
 
 from ..symbolic import scaled
 from .forms import Form, one
-from .registry import OnnxCall, Tensor, TorchCall, onnx, shape, torch, traits
-from .shapes import Call, Misfit, Shape
+from .rule_registry import OnnxCall, Tensor, TorchCall, onnx, shape, torch, traits
+from .shape_rules import Call, Misfit, Shape
 from .windows import check_onnx_layout, check_torch_layout, map_shape, pixels_of, torch_window
 
 # -- pooling ----------------------------------------------------------------------------------------------------------

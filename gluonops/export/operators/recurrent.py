@@ -12,8 +12,8 @@ import numpy as np
 
 from ..values import NodeValues
 from .forms import Form
-from .registry import OnnxCall, Tensor, TorchCall, onnx, shape, torch, traits, types
-from .shapes import Call, Shape, infer_shapes, infer_types
+from .rule_registry import OnnxCall, Tensor, TorchCall, onnx, shape, torch, traits, types
+from .shape_rules import Call, Shape, infer_shapes, infer_types
 
 OPERATORS = {"lstm": "LSTM", "gru": "GRU", "rnn_relu": "RNN", "rnn_tanh": "RNN"}
 # The position in MXNet's order of each of ONNX's gates: i o f c of i f c o, and z r h of r z h.

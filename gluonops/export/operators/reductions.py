@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from .forms import Form, number, one
-from .registry import OnnxCall, Tensor, TorchCall, onnx, shape, torch, traits, types
-from .shapes import Call, Shape
+from .rule_registry import OnnxCall, Tensor, TorchCall, onnx, shape, torch, traits, types
+from .shape_rules import Call, Shape
 
 traits("mean", "norm", is_of_floats=True)
 traits("mean", "sum", adds_up=True)

@@ -7,8 +7,8 @@ import numpy as np
 
 from .arithmetic import rounded
 from .forms import Single
-from .registry import OnnxCall, Tensor, TorchCall, indices, onnx, shape, torch
-from .shapes import Call, Shape
+from .rule_registry import OnnxCall, Tensor, TorchCall, indices, onnx, shape, torch
+from .shape_rules import Call, Shape
 
 
 @indices("ROIPooling", "_contrib_DeformablePSROIPooling", "_contrib_PSROIPooling", "_contrib_RROIAlign",

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch
-from .shapes import Call, Shape
+from .rule_registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch
+from .shape_rules import Call, Shape
 
 SAMPLED = "F.grid_sample({image}, {grid}, padding_mode='zeros', align_corners=True)"
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from .forms import Single
-from .registry import OnnxCall, Tensor, TorchCall, in_torch, indices, onnx, shape, torch, traits
-from .shapes import Call, Shape
+from .rule_registry import OnnxCall, Tensor, TorchCall, in_torch, indices, onnx, shape, torch, traits
+from .shape_rules import Call, Shape
 
 # -- sequences: time and batch are the first two axes, and lengths may be read ----------------------------------------
 traits("SequenceLast", "SequenceMask", "SequenceReverse", reads_any_types=True, jumps=True)

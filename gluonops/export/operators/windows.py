@@ -2,8 +2,8 @@
 from __future__ import annotations
 
 from .forms import one
-from .registry import OnnxCall, TorchCall
-from .shapes import Call, Misfit, Shape
+from .rule_registry import OnnxCall, TorchCall
+from .shape_rules import Call, Misfit, Shape
 
 
 def pixels_of(call: Call, kernel: Shape = ()) -> Shape:

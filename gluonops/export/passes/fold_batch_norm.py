@@ -9,7 +9,7 @@ from ..constants import evaluate, parameter_only
 from ..graph import VARIABLE, Graph, Node
 from ..model import ExportedModel
 from ..operators import traits_of
-from ..operators.attributes import attributes_of
+from ..operators.node_attributes import attributes_of
 from ..sizes import Arrays
 from ..values import NodeValues
 

@@ -34,7 +34,7 @@ from ..graph import VARIABLE, Graph, Node
 from ..model import ExportedModel
 from ..operators import having, traits_of
 from ..operators.activations import is_relu
-from ..operators.attributes import attributes_of
+from ..operators.node_attributes import attributes_of
 from ..quantization.quantizable import last_activation, layers_of, quantized_weight, tensor_names
 from ..quantization.running import Ranges, symmetric
 from ..sizes import known_types

@@ -10,7 +10,7 @@ import numpy as np
 from ..graph import VARIABLE, Graph, Node
 from ..model import ExportedModel
 from ..operators import having, traits_of
-from ..operators.attributes import attributes_of
+from ..operators.node_attributes import attributes_of
 from ..values import NodeValues
 
 # oneDNN computes these along with a convolution; a relu becomes an Activation of that name before.

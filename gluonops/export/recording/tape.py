@@ -15,7 +15,7 @@ import numpy as np
 from ...backends.native import operator_handle
 from ...contract.errors import OpError
 from ..graph import VARIABLE, Entry, Graph, Node
-from ..operators.registry import traits_named
+from ..operators.rule_registry import traits_named
 from .arguments import arrays_of_arguments
 from .hooks import observed
 from .naming import Line, Namer, address, line_of_user

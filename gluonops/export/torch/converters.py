@@ -11,7 +11,7 @@ from typing import Any
 from ...contract.errors import OpError, plural
 from ..graph import Node, is_ours, our_name
 from ..operators.forms import Form, number
-from ..operators.registry import NOT_TAKEN, TORCH, operator_of, traits_of
+from ..operators.rule_registry import NOT_TAKEN, TORCH, operator_of, traits_of
 from ..sizes import SizedNode
 from .expressions import SELF, Expression, filled, parsed
 

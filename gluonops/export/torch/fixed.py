@@ -5,7 +5,7 @@ import ast
 
 from ..graph import FIXED_AXES
 from ..model import ExportedModel
-from ..operators.registry import torch
+from ..operators.rule_registry import torch
 from .converters import TorchCall
 
 

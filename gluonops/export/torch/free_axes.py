@@ -9,7 +9,7 @@ from ...contract.errors import OpError
 from ..graph import Entry
 from ..model import ExportedModel
 from ..operators import traits_of
-from ..operators.attributes import attributes_of
+from ..operators.node_attributes import attributes_of
 from ..rules import Misfit
 from ..sizes import Shapes, Sizes, free_shapes, with_batch
 from ..symbolic import FreeSize, Size, free

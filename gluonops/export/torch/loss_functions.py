@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from ...contract import registry
 from ..graph import Node, our_name
-from ..operators.registry import torch
-from ..operators.shapes import attributes_of
+from ..operators.rule_registry import torch
+from ..operators.shape_rules import attributes_of
 from .converters import TorchCall, arguments_of, snippets
 
 FUNCTIONS = registry.entries().keys() & snippets().keys()   # operators of gluonops that a function is named after

@@ -16,7 +16,7 @@ from ..graph import VARIABLE, Entry, Graph, Node, is_ours, our_name
 from ..loops import unroll, without_branches
 from ..model import ExportedModel
 from ..operators import traits_of
-from ..operators.attributes import attributes_of
+from ..operators.node_attributes import attributes_of
 from ..operators.normalization import COUNTER, DARKNET, GAMMA_OF_DARKNET
 from ..operators.recurrent import CONTINUED, STATES, parameters_of
 from ..sizes import Sizes

@@ -13,7 +13,7 @@ from ..draws import Values
 from ..graph import Entry, Graph, Node
 from ..model import ExportedModel
 from ..operators import traits_of
-from ..operators.attributes import attributes_of
+from ..operators.node_attributes import attributes_of
 from ..sides import nudged, without_ties
 from .prepare import copy_outputs
 

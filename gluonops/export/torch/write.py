@@ -25,8 +25,8 @@ from ...version import __version__
 from ..graph import Graph, Node
 from ..model import ExportedModel
 from ..operators import traits_of
-from ..operators.attributes import attributes_of
 from ..operators.forms import Form
+from ..operators.node_attributes import attributes_of
 from ..operators.normalization import COUNTER
 from ..sizes import DataShape, Shapes, Sizes, known_shapes
 from ..training_parts import example_shape

@@ -14,7 +14,7 @@ from ...contract.errors import OpError
 from ..graph import Entry, Graph, Node, is_ours, kind, our_name
 from ..symbolic import FreeSize, Size, Undecided
 from ..values import NodeValues
-from .registry import NOT_TAKEN, SHAPES, TYPES, traits_of
+from .rule_registry import NOT_TAKEN, SHAPES, TYPES, traits_of
 
 Shape = tuple[Size, ...]
 Rule = Callable[["Call"], Union[Shape, list[Shape]]]
