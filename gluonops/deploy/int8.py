@@ -27,7 +27,7 @@ def check_model(path: str, model: ExportedModel) -> None:
     ``path`` is for messages. An OpError is raised if the metadata do not fit the layers. An ExportWarning is shown if
     the net needs VNNI, and MXNet does not use VNNI here.
     """
-    layers = [node for node in model.graph.nodes() if node.op == CONVOLUTION and node.flag("quantized")]
+    layers = [node for node in model.graph.nodes() if node.op == CONVOLUTION and node.has("quantized")]
     names = sorted(inner.name for layer in layers for inner in layer.subgraphs[0].nodes() if inner.op == "BatchNorm")
     inputs = [name for name in model.graph.variables() if name not in model.parameters]
     types = known_types(model.graph, dict.fromkeys(inputs, "float32")) if layers else {}

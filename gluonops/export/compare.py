@@ -24,6 +24,7 @@ from .jumps import has_jumps
 from .model import ExportedModel
 from .onnx.builder import opset_of
 from .onnx.write import serialized
+from .operators.attributes import attributes_of
 from .quantization.quantizable import steady
 from .rows import groups_of_rows, in_the_order_of
 from .sides import AtJumps, InMXNet, InOnnxruntime, Obstacle
@@ -204,9 +205,12 @@ def check_comparable(graph: Graph) -> None:
     for node in graph.nodes():
         if is_random(node):
             raise Obstacle(f"the node {node.name!r} draws random numbers")
-        if node.op == "RNN" and node.flag("use_sequence_length"):
+        if node.op != "RNN":
+            continue
+        attributes = attributes_of(node)
+        if attributes["use_sequence_length"]:
             raise Obstacle(f"the node {node.name!r} has use_sequence_length, which MXNet ignores on a CPU")
-        if node.attrs.get("projection_size", "None") != "None":   # it crashes on a CPU
+        if attributes["projection_size"] is not None:   # it crashes on a CPU
             raise Obstacle(f"the node {node.name!r} has projection_size, which MXNet computes on a GPU only")
 
 

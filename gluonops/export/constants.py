@@ -1,8 +1,6 @@
 """Finds and computes the parts of a graph that depend on no input, such as anchors and grids."""
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from ..contract.errors import OpError
@@ -92,8 +90,7 @@ def has_open_size(node: Node) -> bool:
 
     The size is 0, or -1 with NumPy's shapes. NumPy's operators have sizes of 0 that are meant so.
     """
-    sizes = re.findall(r"-?\d+", node.attrs.get("shape", ""))
-    return not node.op.startswith("_npi_") and not {"0", "-1"}.isdisjoint(sizes)
+    return traits_of(node).may_be_open and not {0, -1}.isdisjoint(attributes_of(node)["shape"])
 
 
 def is_random(node: Node) -> bool:
@@ -108,7 +105,8 @@ def _shape_inputs(node: Node) -> list[int]:
 
 def _is_constant(node: Node, constant: set[Node], sizes: Sizes) -> bool:
     """Whether a node reads constant values, and shapes that do not depend on the batch size."""
-    if not node.inputs and (has_open_size(node) or node.flag("infer_range")):
+    infers_range = traits_of(node).acts_as == "arange" and attributes_of(node)["infer_range"]
+    if not node.inputs and (has_open_size(node) or infers_range):
         return False   # MXNet infers the rest of its shape from the nodes that read it.
     shape_inputs = _shape_inputs(node)
     read = {source for position, (source, _) in enumerate(node.inputs) if position not in shape_inputs}

@@ -14,6 +14,7 @@ import numpy as np
 from .graph import VARIABLE, Entry, Graph, Node, is_mark
 from .metadata import read_metadata
 from .operators import schema
+from .operators.attributes import attributes_of
 from .operators.eight_bits import CHANGES, FUSED, NAMES, is_of_8_bits
 
 SUFFIX = "_quantize"   # of the names of rounded parameters, and between the names of their ranges
@@ -107,9 +108,9 @@ class _Rewriting:
         """What the float operator reads: the inputs in front of the ranges."""
         known = schema.find(op)
         if known.variadic:
-            count = int(node.attrs.get("num_args", 0))
+            count = attributes_of(node)["num_args"]
         else:
-            count = len(known.inputs) - ("no_bias" in known.attributes and node.flag("no_bias"))
+            count = len(known.inputs) - ("no_bias" in known.attributes and attributes_of(node)["no_bias"])
         if count > len(node.inputs):
             raise _Unknown
         return [self._input(node, position) for position in range(count)]

@@ -80,10 +80,13 @@ class Node:
             node = node.source()
         return node
 
-    def flag(self, name: str, default: bool = False) -> bool:
-        """A boolean attribute. MXNet writes None for an attribute that has its default."""
-        text = self.attrs.get(name, "None")
-        return default if text == "None" else text.lower() in ("true", "1")
+    def has(self, name: str) -> bool:
+        """Whether an attribute that MXNet's registry does not describe is there and true.
+
+        These are our own marks, and the attributes of oneDNN's layers with graphs inside. All others have types and
+        defaults: see :func:`gluonops.export.operators.attributes.attributes_of`.
+        """
+        return self.attrs.get(name, "").lower() in ("true", "1")
 
     def options(self) -> dict[str, str]:
         """The attributes that are the operator's."""

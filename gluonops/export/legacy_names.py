@@ -49,7 +49,7 @@ def repair_shapes(graph: Graph) -> None:
     for node in graph.nodes() if graph.is_numpy else ():
         states = node.inputs[2:] if node.op == "RNN" else []
         for state, _ in states:
-            if state.op == "_zeros" and has_open_size(state):
+            if has_open_size(state):
                 state.attrs["shape"] = re.sub(r"\b0\b", "-1", state.attrs["shape"])
         if node.op == "_npi_concatenate" and node.attrs.get("axis") == "None":
             marks = {name: text for name, text in node.attrs.items() if is_mark(name)}

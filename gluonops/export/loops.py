@@ -1,11 +1,11 @@
 """Replaces loops whose number of steps is known by their steps, and branches by a choice between their results."""
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable
 
 from ..contract.errors import OpError
 from .graph import Entry, Graph, Node
+from .operators.attributes import attributes_of
 from .sizes import Sizes
 
 Refusal = Callable[[Node, str], OpError]   # the error of a target for a node, and why
@@ -44,7 +44,7 @@ def unroll(graph: Graph, sizes: Sizes, refusal: Refusal) -> bool:
     slices = [_node(loop, f"data{i}", "SliceChannel", [entry], **options) for i, entry in enumerate(data)]
     indices = of_data + of_states + of_others
     made = []   # the outputs of each step that are no states
-    returned = int(loop.attrs["num_out_data"])
+    returned = attributes_of(loop)["num_out_data"]
     for number in range(count):
         entries = [(node, number) for node, _ in slices] + states + others
         outputs = _part(loop, 0, f"step{number}", [entries[indices.index(i)] for i in range(len(indices))])
@@ -64,7 +64,7 @@ def _writes(name: str) -> Callable:
 @_writes("_while_loop")
 def _while_loop(loop: Node, refusal: Refusal) -> list[Entry]:
     """All steps that there may be. Those behind the end give zeros, and leave the variables as they are."""
-    count, returned = int(loop.attrs["max_iterations"]), int(loop.attrs["num_out_data"])
+    count, returned = (attributes_of(loop)[name] for name in ("max_iterations", "num_out_data"))
     if count > MOST_STEPS:
         raise refusal(loop, f"has up to {count} steps; expected at most {MOST_STEPS}, because each is written")
     of_condition, of_step = _input_indices(loop, "cond_input_locs"), _input_indices(loop, "func_input_locs")
@@ -95,7 +95,7 @@ def _cond(branch: Node, refusal: Refusal) -> list[Entry]:
 
 
 def _input_indices(node: Node, name: str) -> list[int]:
-    return list(ast.literal_eval(node.attrs[name]))
+    return list(attributes_of(node)[name])
 
 
 def _part(owner: Node, number: int, label: str, entries: list[Entry]) -> list[Entry]:

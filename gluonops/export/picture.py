@@ -222,7 +222,7 @@ def _label(node: Node) -> str:
     if traits.symbol:
         return traits.symbol.format(f"{attributes_of(node)['scalar']:g}")
     name = re.sub("^(_contrib_|elemwise_|broadcast_(?!like|axis|to)|_)", "", node.op)
-    if traits.acts_as == "pooling" or traits.is_linear and "kernel" in node.attrs:
+    if traits.acts_as == "pooling" or traits.is_linear and "kernel" in attributes_of(node):
         return f"{name}  {_window(node)}".rstrip()
     detail = ", ".join(f"{key} {node.attrs[key]}" for key in traits.shown if key in node.attrs)
     if len(traits.shown) == 1:
@@ -231,17 +231,16 @@ def _label(node: Node) -> str:
 
 
 def _window(node: Node) -> str:
-    attrs = node.attrs
-    if node.flag("global_pool"):
-        return f"global {attributes_of(node)['pool_type']}"
-    parts = []
-    if traits_of(node).acts_as == "pooling":
-        parts.append(attributes_of(node)["pool_type"])
-    parts.append(attrs.get("kernel", "").strip("()").replace(", ", "\u00d7"))
-    if attrs.get("stride", "(1, 1)").strip("()1, "):
-        parts.append(f"/{attrs['stride'].strip('()').split(',')[0]}")
-    if attrs.get("num_filter"):
-        parts.append(f"\u2192 {attrs['num_filter']}")
-    if attrs.get("num_group", "1") != "1":
-        parts.append(f"in {attrs['num_group']} groups")
+    """The window of a convolution or a pooling, such as ``3\u00d73 /2 \u2192 64``."""
+    attributes, is_pooling = attributes_of(node), traits_of(node).acts_as == "pooling"
+    if is_pooling and attributes["global_pool"]:
+        return f"global {attributes['pool_type']}"
+    parts = [attributes["pool_type"]] if is_pooling else []
+    parts.append("\u00d7".join(map(str, attributes["kernel"])))
+    if set(attributes["stride"]) - {1}:
+        parts.append(f"/{attributes['stride'][0]}")
+    if not is_pooling:
+        parts.append(f"\u2192 {attributes['num_filter']}")
+    if not is_pooling and attributes["num_group"] != 1:
+        parts.append(f"in {attributes['num_group']} groups")
     return " ".join(parts)

@@ -18,6 +18,7 @@ from ..runtime import importing
 from . import rules
 from .graph import Entry, Graph, Node
 from .operators import traits_of
+from .operators.attributes import attributes_of
 from .symbolic import Size, Undecided, free, written
 from .values import NodeValues
 
@@ -167,7 +168,7 @@ def _check_what_mxnet_does_not(graph: Graph, inferred: dict[Entry, tuple[Size, .
         shape, first = inferred[node, 0], inferred.get(node.inputs[0], ()) if node.inputs else ()
         if traits_of(node).acts_as == "reshape" and math.prod(shape) != math.prod(first):
             raise rules.Misfit(f"{node.name!r} makes {shape} of {first}")
-        sections = int(node.attrs.get("sections", 0))
+        sections = attributes_of(node)["sections"] if traits_of(node).acts_as == "split" else 0
         if sections and math.prod(shape) * sections != math.prod(first):
             raise rules.Misfit(f"{node.name!r} splits {first} into {sections} parts of different sizes")
         if node.op == "stack" and any(inferred[entry] != first for entry in node.inputs):

@@ -238,7 +238,7 @@ def _gluon_losses(graph: Graph) -> set[Node]:
             _reads(node, "log", "_plus_scalar") and _reads(node.source(), "_plus_scalar", VARIABLE))
         if reads_label or any(source in needing for source, _ in node.inputs):
             needing.add(node)
-        if traits_of(node).adds_up and node.flag("exclude") and node in needing:
+        if traits_of(node).adds_up and attributes_of(node).get("exclude") and node in needing:
             dependent.add(node)
     readers = Graph([(node, 0) for node in dependent], {}).nodes() if dependent else ()
     return dependent.union(node for node in readers if _reads(node, "reshape_like", VARIABLE))

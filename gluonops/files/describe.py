@@ -189,16 +189,16 @@ def _mismatches(graph: Graph, values: dict[str, np.ndarray]) -> Iterator[str]:
 
 
 def _misfits(layer: Node, values: dict[str, np.ndarray]) -> Iterator[str]:
-    """What of a layer's attributes its weight does not fit."""
+    """What of a layer's attributes its weight does not fit. They are texts as in the file, of any version of MXNet."""
     rows = traits_of(layer).weight_rows
     if not rows or len(layer.inputs) < 2 or layer.source(1).name not in values:
         return
     name = layer.source(1).name
     shape = values[name].shape
-    size = layer.attrs.get(rows, "")
+    size = layer.attrs.get(rows)
     if not shape or str(shape[0]) != size:
         yield f"{name} has the shape {shape}, and {layer.name} has {rows} {size}"
-    elif traits_of(layer).acts_as == "convolution" and not layer.attrs.get("layout", "").endswith("C"):
-        kernel = layer.attrs.get("kernel", "")
-        if [str(size) for size in shape[2:]] != re.findall(r"\d+", kernel):   # Python 2 wrote (3L, 3L)
+    elif traits_of(layer).acts_as == "convolution" and not str(layer.attrs.get("layout")).endswith("C"):
+        kernel = layer.attrs.get("kernel")
+        if [str(size) for size in shape[2:]] != re.findall(r"\d+", str(kernel)):   # Python 2 wrote (3L, 3L)
             yield f"{name} has the shape {shape}, and {layer.name} has the kernel {kernel}"

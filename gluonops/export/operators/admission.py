@@ -325,15 +325,15 @@ def _signature_of_quantized(node: Node) -> Signature:
     """The signature of a layer of 8 bits. An OpError if its attributes do not fit the layers inside."""
     layers = [layer for graph in node.subgraphs for layer in graph.nodes() if not layer.is_variable]
     found = collections.Counter(FUSED.get(layer.op, layer.op) for layer in layers)
-    expected = collections.Counter({"Convolution": 1, "BatchNorm": node.flag("with_bn"), "sum": node.flag("with_sum"),
-                                    "act": node.flag("with_act") + node.flag("with_postsum_act")})
+    expected = collections.Counter({"Convolution": 1, "BatchNorm": node.has("with_bn"), "sum": node.has("with_sum"),
+                                    "act": node.has("with_act") + node.has("with_postsum_act")})
     convolution = next((layer for layer in layers if layer.op == "Convolution"), node)
     reads_variables = all(source.is_variable for source, _ in convolution.inputs)
     if len(node.subgraphs) != 1 or found != +expected or not reads_variables:
         raise _misfit(node)
     ranges = 0
-    if node.flag("quantized"):   # the lowest and the highest value of the data, and of what is added
-        ranges = 2 + 2 * node.flag("with_sum")
+    if node.has("quantized"):   # the lowest and the highest value of the data, and of what is added
+        ranges = 2 + 2 * node.has("with_sum")
     needed = len(node.subgraphs[0].variables()) + ranges
     return Signature(needed, (), 3 if ranges else 1)
 

@@ -93,9 +93,9 @@ def _with_all_elements(call: Call, sizes: Sequence) -> Shape:
     return tuple(sizes)
 
 
-@torch("Reshape", "_np_reshape", "_npx_reshape")
-def _(call: TorchCall) -> str:
-    order = call.attributes.get("order", "C")
+@torch("_np_reshape", "_npx_reshape")
+@torch("Reshape", order="C")
+def _(call: TorchCall, *, order) -> str:
     call.refuse_if(order != "C", f"has order {order}; expected C")
     if not call.shape or not call.shapes[0]:   # of one number
         return f"{{0}}.reshape({call.shape})"

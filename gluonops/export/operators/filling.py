@@ -13,7 +13,7 @@ traits("broadcast_axis", "broadcast_like", "broadcast_to", "repeat", "tile", mov
 traits("broadcast_axis", "broadcast_to", acts_as="broadcast")
 traits("broadcast_like", shape_inputs=(1,), reads_any_types=True)
 traits("_full", "_ones", "_zeros", acts_as="fill")
-traits("_ones", "_zeros", may_be_open=True)
+traits("_full", "_ones", "_zeros", may_be_open=True)
 traits("_arange", acts_as="arange")
 traits("_full", "_set_value", assigns=True)
 traits("_contrib_arange_like", "ones_like", "shape_array", "size_array", "zeros_like", shape_inputs=(0,),

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..graph import VARIABLE
+from ..graph import VARIABLE, Node
+from .attributes import attributes_of
 from .forms import Form, Single
 from .registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch, traits
 from .shapes import Call, Shape
@@ -24,6 +25,12 @@ traits("BatchNorm", "BatchNorm_v1", "_contrib_SyncBatchNorm", DARKNET, has_param
 traits("BatchNorm", "BatchNorm_v1", "_contrib_SyncBatchNorm", "InstanceNorm", "GroupNorm", has_channel_numbers=True)
 traits("BatchNorm", fuses_behind_convolution=True, stays_float=True)
 traits("LayerNorm", "InstanceNorm", "GroupNorm", has_parameters=True, normalizes=True)
+
+
+def channel_axis(node: Node) -> int:
+    """Return the axis of the channels that a normalization has numbers for. Operators without an attribute take 1."""
+    attributes = attributes_of(node)
+    return attributes["axis"] if "axis" in attributes else 1
 
 
 def _normalized(call: Call, count: int) -> Shape:

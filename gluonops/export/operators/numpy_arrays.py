@@ -20,15 +20,17 @@ traits("_np_copy", "_np_moveaxis", "_np_roll", "_np_squeeze", "_np_transpose", "
 traits("_npi_broadcast_to", acts_as="broadcast")
 traits("_npi_ones", "_npi_zeros", acts_as="fill")
 traits("_npi_arange", acts_as="arange")
+traits("_npi_dsplit", "_npi_hsplit", acts_as="split")
 traits("_npi_concatenate", "_npi_dstack", "_npi_hstack", "_npi_stack", "_npi_vstack", joins=True)
 
 
 # -- what moves elements ------------------------------------------------------------------------------------------
-@onnx("_np_reshape", "_npx_reshape", "_np_squeeze")
-def _(call: OnnxCall, data: Tensor) -> Tensor:
+@onnx("_np_reshape", "_npx_reshape")
+@onnx("_np_squeeze", order="C")
+def _(call: OnnxCall, data: Tensor, *, order) -> Tensor:
     """The shape of the result is known."""
-    if call.node.attrs.get("order", "C") != "C":
-        raise call.refuse(f"has order {call.node.attrs['order']}; expected C")
+    if order != "C":
+        raise call.refuse(f"has order {order}; expected C")
     return data if call.shape == call.shapes[0] else data.reshape(call.shape)
 
 

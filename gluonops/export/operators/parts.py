@@ -12,6 +12,7 @@ traits("Crop", "SliceChannel", "_split_v2", "slice", "slice_axis", "slice_like",
 traits("SliceChannel", "slice_axis", keeps_batch=True)
 traits("Crop", "slice_like", shape_inputs=(1,))
 traits("slice", "slice_axis", acts_as="slice")
+traits("_split_v2", acts_as="split")
 traits("slice_axis", hides_layout=True, shown=("axis", "begin", "end"))
 traits("slice_like", reads_any_types=True)
 traits("_scatter_set_nd", "_slice_assign", "_slice_assign_scalar", assigns=True)

@@ -164,7 +164,7 @@ def _(call: TorchCall, *, state_size, num_layers, bidirectional, mode, p, projec
     text = f"{{self}}({{0}}{begin})"
     if use_sequence_length:
         text = f"run_lengths({{self}}, {{0}}, {{{int(states) + 1}}}{begin})"
-    if not call.node.flag(CONTINUED):
+    if not call.node.has(CONTINUED):
         text, outputs = f"{text}[0]", 1
     else:
         text, outputs = (f"with_states({text})", 3) if mode == "lstm" else (text, 2)

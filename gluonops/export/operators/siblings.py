@@ -86,7 +86,7 @@ def _beside(known: Known) -> Sibling | None:
     word, scalar = known.node.op[len("_npi_"):-len("_scalar")], known.attributes["scalar"]
     if known.dtype.kind == "b" or (known.dtype.kind in "iu" and known.dtype != known.dtypes[0]):
         return None
-    text = known.node.attrs.get("scalar", "1") if scalar == scalar else "nan"
+    text = known.node.attrs.get("scalar", str(scalar)) if scalar == scalar else "nan"
     if known.dtype.kind in "iu":
         text = str(int(scalar))
     return Sibling(f"_{BESIDE[word]}_scalar", {"scalar": text}, known.dtype)
@@ -112,7 +112,7 @@ def _relu(known: Known) -> Sibling | None:
 @sibling("_np_reshape")
 def _reshape(known: Known) -> Sibling | None:
     sizes = known.attributes["newshape"]
-    if not sizes or 0 in sizes or min(sizes) < -1 or known.node.attrs.get("order", "C") != "C":
+    if not sizes or 0 in sizes or min(sizes) < -1 or known.attributes["order"] != "C":
         return None
     return Sibling("Reshape", {"shape": str(tuple(sizes))}) if _is_plain(known.shapes[0]) else None
 

@@ -7,6 +7,7 @@ import numpy as np
 from ..graph import VARIABLE, Graph, Node
 from ..model import ExportedModel
 from ..operators import having
+from ..operators.attributes import attributes_of
 from ..sizes import Arrays
 from .fold_batch_norm import has_own_weights
 
@@ -37,7 +38,7 @@ def pad_channels(model: ExportedModel) -> ExportedModel:
     """
     model = model.copy()
     for node in model.graph.nodes():
-        if node.op != "Convolution" or int(node.attrs["num_filter"]) % CHANNELS == 0:
+        if node.op != "Convolution" or attributes_of(node)["num_filter"] % CHANNELS == 0:
             continue
         if can_change(model.graph, node, model.parameters):
             _pad(model.graph, node, model.parameters)
@@ -46,7 +47,7 @@ def pad_channels(model: ExportedModel) -> ExportedModel:
 
 def can_change(graph: Graph, layer: Node, values: Arrays) -> bool:
     """Whether a pass may give a convolution other channels."""
-    if int(layer.attrs.get("num_group", 1)) != 1 or not has_own_weights(graph, layer, values):
+    if attributes_of(layer)["num_group"] != 1 or not has_own_weights(graph, layer, values):
         return False
     if any(reader is not None and reader.op in FUSED for reader in graph.readers()[layer]):
         return False
@@ -54,7 +55,7 @@ def can_change(graph: Graph, layer: Node, values: Arrays) -> bool:
 
 
 def _pad(graph: Graph, layer: Node, values: Arrays) -> None:
-    channels = int(layer.attrs["num_filter"])
+    channels = attributes_of(layer)["num_filter"]
     missing = -channels % CHANNELS
     layer.attrs["num_filter"] = str(channels + missing)
     for variable, _ in layer.inputs[1:]:
@@ -113,7 +114,7 @@ def _split(graph: Graph, layer: Node, values: Arrays, parts: int) -> None:
     pieces = mx.nd.split(values.pop(layer.source(1).name), parts, axis=1)
     first, *others = [_part(graph, layer, values, number, piece) for number, piece in enumerate(pieces)]
     first.inputs += layer.inputs[2:]
-    first.attrs["no_bias"] = str(layer.flag("no_bias"))
+    first.attrs["no_bias"] = str(attributes_of(layer)["no_bias"])
 
     rest = others[0]
     if len(others) > 1:   # this sum is not fused: MXNet mixes up the inputs of two fused sums in a row

@@ -10,6 +10,7 @@ from ..graph import VARIABLE, Graph, Node
 from ..model import ExportedModel
 from ..operators import traits_of
 from ..operators.attributes import attributes_of
+from ..operators.normalization import channel_axis
 from ..sizes import Arrays
 from ..values import NodeValues
 
@@ -59,7 +60,7 @@ def _fits(graph: Graph, norm: Node, values: Arrays) -> bool:
         return False
     if not parameter_only(graph, values).issuperset(source for source, _ in norm.inputs[1:]):
         return False
-    return attributes_of(norm).get("axis", 1) in _channel_axes(layer)
+    return channel_axis(norm) in _channel_axes(layer)
 
 
 def has_own_weights(graph: Graph, layer: Node, values: Arrays) -> bool:

@@ -9,6 +9,7 @@ from ..cut import HeadError, remaining
 from ..graph import Entry, Graph, Node, is_ours, our_name
 from ..model import ExportedModel
 from ..operators import traits_of
+from ..operators.attributes import attributes_of
 from ..sizes import known_shapes, known_types
 from ..training_parts import is_builtin_head, labels, training_only
 
@@ -118,11 +119,11 @@ def _softmax_output(model: ExportedModel, node: Node) -> Node:
     Flags say otherwise, and float32 of four dimensions: there oneDNN takes the last axis. If the number of dimensions
     is not known yet, the head stays, with its data for a label: it computes nothing from that.
     """
-    if node.flag("multi_output"):
+    attributes, source = attributes_of(node), node.source()
+    if attributes["multi_output"]:
         return _made(node, "softmax", {"axis": "1"})
-    source = node.source()
-    is_flat = source.op == "Flatten" or (source.op == "FullyConnected" and source.flag("flatten", True))
-    if is_flat or node.flag("preserve_shape"):
+    is_flat = source.op == "Flatten" or (source.op == "FullyConnected" and attributes_of(source)["flatten"])
+    if is_flat or attributes["preserve_shape"]:
         return _made(node, "softmax", {"axis": "-1"})
     dimensions, dtype = _kind_of(model, node.inputs[0])
     if not dimensions:

@@ -108,9 +108,9 @@ def _make_convolution(model, dense):
 
     spatial = Node("Reshape", graph.free_name(f"{name}_spatial"), {"shape": str(SPATIAL)}, [dense.inputs[0]])
     dense.inputs[0] = spatial, 0
+    no_bias = attributes_of(dense)["no_bias"]
     dense.op = "Convolution"
-    dense.attrs = {"kernel": "(1, 1)", "num_filter": str(channels), "no_bias": dense.attrs.get("no_bias", "False"),
-                   **dense.marks()}
+    dense.attrs = {"kernel": "(1, 1)", "num_filter": str(channels), "no_bias": str(no_bias), **dense.marks()}
 
     last = last_activation(graph, dense)
     flat = Node("Flatten", graph.free_name(f"{last.name}_flat"))
@@ -181,7 +181,7 @@ def _restore_activations(graph, replaced):
     """Undo :func:`_replace_activations`, in place, where the output is float."""
     nodes = graph.nodes()
     for node in nodes:
-        if node.op == CONVOLUTION and (node.flag("enable_float_output") or not node.flag("quantized")):
+        if node.op == CONVOLUTION and (node.has("enable_float_output") or not node.has("quantized")):
             nodes = nodes + node.subgraphs[0].nodes()
     for node in nodes:
         if node.op == "LeakyReLU" and node.name in replaced:
@@ -214,7 +214,7 @@ def _mixed_sums(graph, inputs):
     types = known_types(graph, dict.fromkeys(inputs, "float32"))
     names = set()
     for node in graph.nodes():
-        if node.op == CONVOLUTION and node.flag("quantized") and node.flag("with_sum"):
+        if node.op == CONVOLUTION and node.has("quantized") and node.has("with_sum"):
             _, summand = [source for source, index in node.inputs if not source.is_variable and index == 0]
             if types[summand, 0] != types[node, 0]:
                 names.update(inner.name for inner in node.subgraphs[0].nodes() if inner.op == SUM)

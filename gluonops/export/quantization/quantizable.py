@@ -53,13 +53,13 @@ def reason_for_float(model: ExportedModel, layer: Node) -> str | None:
     """Why a layer cannot be quantized; None where it can."""
     if layer.op == "Deconvolution":
         return "oneDNN has no int8 deconvolution in MXNet"
-    if layer.op == "FullyConnected" and not layer.flag("flatten", True):
+    if layer.op == "FullyConnected" and not attributes_of(layer)["flatten"]:
         return "it keeps the axes of its input"
     if traits_of(layer).acts_as == "convolution" and len(attributes_of(layer)["kernel"]) != 2:
         return "it is not two-dimensional"
     if NodeValues(layer, []).has_channels_last:
         return "its channels are not the second axis"
-    if last_activation(model.graph, layer).attrs.get("act_type") == "gelu":
+    if attributes_of(last_activation(model.graph, layer)).get("act_type") == "gelu":
         return "MXNet computes gelu wrongly behind int8"
     readers = model.graph.readers()
     for variable, _ in layer.inputs[1:]:
@@ -125,7 +125,7 @@ def with_corrected_biases(model: ExportedModel, names: Container[str], means: di
             continue
         weight = parameters[layer.source(1).name].asnumpy()
         integers, scale = quantized_weight(weight, levels)
-        groups = int(layer.attrs.get("num_group", 1))
+        groups = attributes_of(layer)["num_group"] if traits_of(layer).acts_as == "convolution" else 1
         added = (integers * per_channel(scale, weight.ndim) - weight).reshape(groups, len(weight) // groups, -1)
         mean = means[tensors[layer.source().name, layer.inputs[0][1]]]
         mean = np.repeat(mean, added.shape[2] * groups // len(mean)).reshape(groups, -1)

@@ -1,7 +1,6 @@
 """The nodes of several runs of a net side by side, with the attributes and the shapes that they have in each."""
 from __future__ import annotations
 
-import ast
 import itertools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -10,6 +9,8 @@ import numpy as np
 
 from ..graph import Entry, Node
 from ..operators import traits_of
+from ..operators.attributes import attributes_of
+from ..operators.normalization import channel_axis
 from .runs import Run
 
 Shapes = list[tuple[int, ...]]   # of one output, in each run
@@ -32,21 +33,22 @@ class Like(NamedTuple):
 class Recorded:
     """A node in several runs.
 
-    - ``attrs``: in each run. ``inputs``, ``outputs``: the shapes of what it reads and makes, for each a list of runs.
+    - ``attrs``: its attributes in each run, as texts.
+    - ``inputs``, ``outputs``: the shapes of what it reads and makes, for each a list of runs.
     """
 
     def __init__(self, aligned: Aligned, number: int):
         self._aligned, self._number = aligned, number
         nodes = [nodes[number] for nodes in aligned.nodes]
-        self.node = nodes[0]
+        self.node, self._nodes = nodes[0], nodes
         self.attrs = [node.attrs for node in nodes]
         self.inputs = [[run.shapes[node.inputs[i]] for run, node in zip(aligned.runs, nodes)]
                        for i in range(len(self.node.inputs))]
         self.output = [run.shapes[node, 0] for run, node in zip(aligned.runs, nodes)]
 
     def values(self, name: str) -> list[Any]:
-        """An attribute in each run, as what it says."""
-        return [_parsed(attrs.get(name, "None")) for attrs in self.attrs]
+        """The value of an attribute in each run."""
+        return [attributes_of(node)[name] for node in self._nodes]
 
     def like(self, sizes: list[int], axis: int | None = None) -> Like:
         """An output that was computed before, an input if possible, of which an axis has these sizes in the runs.
@@ -126,17 +128,10 @@ class Aligned:
 
 def _has_all_channels(run: Run, node: Node) -> bool:
     data, gamma = (run.shapes.get(entry) for entry in node.inputs[:2])
-    return data is None or gamma is None or data[int(node.attrs.get("axis", 1))] == gamma[0]
+    return data is None or gamma is None or data[channel_axis(node)] == gamma[0]
 
 
 def is_equal(one: Any, other: Any) -> bool:
     """Whether two constants are the same array, or have the same numbers."""
     return one is other or (other is not None and one.shape == other.shape and one.dtype == other.dtype
                             and np.array_equal(one.asnumpy(), other.asnumpy(), equal_nan=one.dtype != bool))
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return text

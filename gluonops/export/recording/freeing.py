@@ -199,11 +199,11 @@ def _arange(recorded: Recorded) -> Edit:
     node = recorded.node
     start, step = recorded.values("start"), recorded.values("step")
     start = [0 if stop is None else first for first, stop in zip(start, recorded.values("stop"))]
-    if len({*start}) > 1 or len({*step}) > 1 or recorded.values("repeat")[0] not in (None, 1):
+    if len({*start}) > 1 or len({*step}) > 1 or recorded.values("repeat")[0] != 1:
         raise Bound(node)
     like = recorded.like([shape[0] for shape in recorded.output])
     dtype, own = recorded.dtype((node, 0)), recorded.dtype(like.entry)
-    first, distance = float(start[0] or 0), float(1 if step[0] is None else step[0])
+    first, distance = float(start[0]), step[0]
 
     def edit() -> None:
         entry = _made(node, "like", "_contrib_arange_like", [like.entry], axis=like.axis)
@@ -264,7 +264,7 @@ def _repeat(recorded: Recorded) -> Edit:
 
 def _tile(recorded: Recorded) -> Edit:
     """Write repetitions of an axis of one element as a broadcast of it."""
-    node, times = recorded.node, [_tuple(value) for value in recorded.values("reps")]
+    node, times = recorded.node, recorded.values("reps")
     lacking = len(times[0]) - len(recorded.inputs[0][0])
     if len({len(each) for each in times}) > 1 or lacking < 0:
         raise Bound(node)
@@ -295,11 +295,13 @@ def _from_end(numbers: list[int | None], sizes: list[int], is_end: bool) -> int 
 
 def _slice(recorded: Recorded) -> Edit:
     node, shapes = recorded.node, recorded.inputs[0]
-    begins, ends, steps = (list(map(_tuple, recorded.values(name))) for name in ("begin", "end", "step"))
+    begins, ends = recorded.values("begin"), recorded.values("end")
     if node.op == "slice_axis":
-        axis = int(node.attrs.get("axis", 0)) % len(shapes[0])
-        begins, ends = ([(*[None] * axis, *bounds) for bounds in side] for side in (begins, ends))
+        axis = recorded.values("axis")[0] % len(shapes[0])
+        begins, ends = ([(*[None] * axis, bound) for bound in side] for side in (begins, ends))
         steps = [()] * len(begins)
+    else:
+        steps = recorded.values("step")
     if len({len(each) for each in begins}) > 1 or any(step not in (None, 1) for each in steps for step in each):
         raise Bound(node)
     bounds, likes = [], []
@@ -325,10 +327,6 @@ def _slice(recorded: Recorded) -> Edit:
             entry = _made(node, f"like{number}", "slice_like", [entry, like.entry], axes=(like.axis,))
         _write(node, "slice_like", [entry, likes[-1].entry], axes=(likes[-1].axis,))
     return edit
-
-
-def _tuple(value: Any) -> tuple:
-    return tuple(value) if isinstance(value, (list, tuple)) else (value,)
 
 
 # What an operator acts as -> what writes its attributes anew.

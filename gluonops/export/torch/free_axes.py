@@ -9,7 +9,7 @@ from ...contract.errors import OpError
 from ..graph import Entry
 from ..model import ExportedModel
 from ..operators import traits_of
-from ..operators.attributes import attributes_of
+from ..operators.normalization import channel_axis
 from ..rules import Misfit
 from ..sizes import Shapes, Sizes, free_shapes, with_batch
 from ..symbolic import FreeSize, Size, free
@@ -91,8 +91,7 @@ def _free_lengths(inputs: FreeShapes) -> Iterator[list[FreeShapes]]:
 def compared_inputs(model: ExportedModel, sizes: Sizes) -> Shapes:
     """Shapes of the inputs that the net takes as well, with small images if possible."""
     graph, inputs = model.graph, model.inputs
-    norms = [(node.inputs[0], attributes_of(node).get("axis", 1)) for node in graph.nodes()
-             if traits_of(node).has_channel_numbers]
+    norms = [(node.inputs[0], channel_axis(node)) for node in graph.nodes() if traits_of(node).has_channel_numbers]
     slopes = [(node.inputs[0], 1) for node in graph.nodes() if node.op == "LeakyReLU" and len(node.inputs) > 1
               and sizes.shape[node.inputs[1]] != (1,)]
     has_dense_norms = any(np.prod(sizes.shape[entry][2:]) == 1 for entry, _ in norms)

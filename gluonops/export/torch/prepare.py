@@ -133,7 +133,7 @@ def rename_namesakes(graph: Graph) -> None:
 def flatten_explicitly(graph: Graph, shape: dict[Entry, tuple[int, ...]]) -> None:
     """Put a Flatten in front of the dense layers that flatten their data, in place."""
     for node in graph.nodes():
-        flattens = node.op == "FullyConnected" and node.flag("flatten", True) and node.source().op != "Flatten"
+        flattens = node.op == "FullyConnected" and attributes_of(node)["flatten"] and node.source().op != "Flatten"
         if flattens and len(shape[node.inputs[0]]) != 2:
             flat = Node("Flatten", graph.free_name(f"{node.name}_flat"), inputs=node.inputs[:1])
             node.inputs[0] = flat, 0
@@ -232,9 +232,9 @@ def join_recurrent(graph: Graph) -> None:
         packed = node.source(1).inputs
         parameters = [source.inputs[0] if source.op == "Reshape" else (source, 0) for source, _ in packed]
         if all(source.is_variable for source, _ in parameters):
-            end = -1 if node.flag("use_sequence_length") else len(node.inputs)
+            end = -1 if attributes_of(node)["use_sequence_length"] else len(node.inputs)
             states, lengths = node.inputs[2:end], node.inputs[end:]
-            if all(source.op == "_zeros" and has_open_size(source) for source, _ in states):
+            if all(has_open_size(source) for source, _ in states):
                 states = []
             node.inputs = [node.inputs[0], *parameters, *states, *lengths]
             node.attrs.update({STATES: str(len(states)), CONTINUED: str(node in continued)})
@@ -243,7 +243,7 @@ def join_recurrent(graph: Graph) -> None:
 def follow_batch(graph: Graph, shape: dict[Entry, tuple[int, ...]], parameters: dict) -> None:
     """Let states of a recurrent cell whose batch MXNet infers read data that have this batch, in place."""
     for node in graph.nodes():
-        if traits_of(node).may_be_open and has_open_size(node):
+        if has_open_size(node):
             entry = _met(node, graph, shape, parameters)
             # It is computed in the cell from data in front of the cell, which have the same batch.
             while traits_of(entry[0]).keeps_batch and shape[entry[0].inputs[0]][0] == shape[entry][0]:
@@ -315,6 +315,6 @@ def join_darknet_norms(graph: Graph) -> None:
         made = Graph(node.inputs[1:2], {}).nodes() if node.op == "BatchNorm" else []
         if tuple(each.op for each in made) == GAMMA_OF_DARKNET:
             gamma, variance, _, _, _, offset, *_ = made
-            if variance is node.source(4) and offset.attrs.get("scalar") == "1e-06":
+            if variance is node.source(4) and attributes_of(offset)["scalar"] == 1e-06:
                 node.op = DARKNET
                 node.inputs[1] = gamma, 0

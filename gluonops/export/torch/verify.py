@@ -18,6 +18,8 @@ from ...runtime.memory import available_memory
 from ..graph import Entry, Graph, kind
 from ..model import ExportedModel
 from ..operators import traits_of
+from ..operators.attributes import attributes_of
+from ..operators.normalization import channel_axis
 from ..sizes import Shapes, known_shapes, last_line
 from ..warning import ExportWarning
 from .prepare import packed_parts
@@ -242,9 +244,9 @@ def single_numbers(model: ExportedModel, shapes: Shapes) -> str:
     """Return the name of a batch norm that gets one number per channel. torch refuses it in training mode."""
     sizes: dict[Entry, tuple[int, ...]] = known_shapes(model.graph, model.shapes(shapes))
     for node in model.graph.nodes():
-        if traits_of(node).uses_statistics and not node.flag("use_global_stats"):
+        if traits_of(node).uses_statistics and not attributes_of(node)["use_global_stats"]:
             shape = sizes[node.inputs[0]]
-            if math.prod(shape) == shape[int(node.attrs.get("axis", 1))]:
+            if math.prod(shape) == shape[channel_axis(node)]:
                 return node.name
     return ""
 

@@ -7,6 +7,7 @@ from collections.abc import Collection
 import mxnet as mx
 import numpy as np
 from gluonops.export.graph import Graph
+from gluonops.export.operators.attributes import attributes_of
 from gluonops.export.torch.prepare import has_open_size
 from gluonops.export.torch.reference import SELU_ALPHA, SELU_SCALE
 from gluonops.export.values import NodeValues
@@ -38,7 +39,7 @@ def _loss_head(node, x, label=None):
 
     Dense labels of a SoftmaxOutput are refused before. With ``multi_output`` the divisor is that of each map.
     """
-    attrs, mode, is_map = node.attrs, node.attrs.get("normalization", "null"), node.flag("multi_output")
+    attrs, mode, is_map = node.attrs, node.attrs.get("normalization", "null"), attributes_of(node).get("multi_output")
     label = None if label is None else F.BlockGrad(label)   # MXNet does not write its gradient
     rows = F.reshape(F.BlockGrad(x) if label is None else label, (0, -1))
     counts = F.ones_like(rows)
@@ -120,7 +121,7 @@ def _sorted(node, x):
     axis, count = int(node.attrs.get("axis", -1)), int(node.attrs.get("k", 1)) if node.op == "topk" else 0
     x = F.swapaxes(x, dim1=axis, dim2=-1)
     rows = F.reshape(x, (-1, 0), reverse=True)
-    order = descending(F, -rows if node.flag("is_ascend", node.op != "topk") else rows)[0]
+    order = descending(F, -rows if attributes_of(node)["is_ascend"] else rows)[0]
     parts = {"value": [_reordered(rows, order)], "indices": [F.cast(F.BlockGrad(order), node.attrs["dtype"])]}
     parts["both"] = parts["value"] + parts["indices"]
     like = F.slice_axis(x, axis=-1, begin=0, end=count or None)
@@ -150,7 +151,7 @@ def _anchors(node, x):
     centre, half = F.reshape(centre, (-1, 1, 2)), F.expand_dims(F.stack(half_x, half_y, axis=1), 0)
     boxes = F.concat(F.broadcast_sub(centre, half), F.broadcast_add(centre, half), dim=2)
     boxes = F.reshape(boxes, (1, -1, 4))
-    return F.clip(boxes, 0, 1) if node.flag("clip") else boxes
+    return F.clip(boxes, 0, 1) if attributes_of(node)["clip"] else boxes
 
 
 def _detections(node, scores, offsets, anchors):
@@ -163,7 +164,7 @@ def _detections(node, scores, offsets, anchors):
     score = F.where(is_valid, score, -2 * F.ones_like(score))
     deviations = _numbers(node, "variances", (0.1, 0.1, 0.2, 0.2))
     boxes = F.contrib.box_decode(F.reshape(offsets, (0, -1, 4)), anchors, *deviations, format="corner")
-    boxes = F.clip(boxes, 0, 1) if node.flag("clip", True) else boxes
+    boxes = F.clip(boxes, 0, 1) if attributes_of(node)["clip"] else boxes
     rows = F.concat(F.expand_dims(ids, 2), F.expand_dims(score, 2), boxes, dim=2)
     front = descending(F, F.cast(is_valid, dtype="float64"))[0]
     unsorted = _filled(_reordered(rows, front), _reordered(is_valid, front))
@@ -175,7 +176,8 @@ def _detections(node, scores, offsets, anchors):
     positions = F.broadcast_add(position, F.zeros_like(score))
     candidates = F.concat(rows, F.expand_dims(positions, 2), dim=2)
     below = float(np.nextafter(np.float32(overlap), np.float32(0)))   # rows of that overlap are suppressed as well
-    kept = F.contrib.box_nms(candidates, below, -1.5, topk, 2, 1, 0, force_suppress=node.flag("force_suppress"))
+    suppresses_all = attributes_of(node)["force_suppress"]
+    kept = F.contrib.box_nms(candidates, below, -1.5, topk, 2, 1, 0, force_suppress=suppresses_all)
     kept = F.slice_axis(kept, axis=2, begin=6, end=7)
     kept = kept if topk < 0 else F.slice(kept, begin=(None, 0), end=(None, topk))
     is_kept = F.max(F.broadcast_equal(kept, F.reshape(position, (1, 1, -1))), axis=1)
@@ -232,7 +234,7 @@ def _resized(node, x, like=None):
             new = F.contrib.arange_like(F.repeat(x, int(float(scale)), axis=axis), axis=axis)
         else:
             new = F.arange(int(node.attrs[name]), dtype="float64")
-        weights = _weights_of_pixels(F.contrib.arange_like(x, axis=axis), new, node.flag("align_corners", True))
+        weights = _weights_of_pixels(F.contrib.arange_like(x, axis=axis), new, attributes_of(node)["align_corners"])
         x = F.swapaxes(F.dot(F.swapaxes(x, dim1=axis, dim2=3), weights, transpose_b=True), dim1=axis, dim2=3)
     return x
 
@@ -254,7 +256,7 @@ def _recurrent(node, x, *read):
     ``x``: (time, batch, channels). ``read``: the states if there are some, all weights, and behind them the biases.
     """
     states, parameters = (None, read) if has_open_size(node.source(2)) else (read[0], read[1:])
-    size, ends, last = int(node.attrs["state_size"]), 2 if node.flag("bidirectional") else 1, []
+    size, ends, last = int(node.attrs["state_size"]), 2 if attributes_of(node)["bidirectional"] else 1, []
     weights, biases = parameters[:len(parameters) // 2], parameters[len(parameters) // 2:]
     outputs = []   # what the ends of a layer return
     for number in range(len(weights) // 2):
@@ -331,6 +333,6 @@ COMPUTED = {
     "RNN": lambda node: node.attrs["mode"] != "rnn_relu",
     **dict.fromkeys(("SequenceMask", "SequenceReverse"), lambda node: len(node.inputs) < 2),
     **dict.fromkeys(("topk", "argsort"), lambda node: node.attrs.get("axis") == "None"),
-    **dict.fromkeys(("SoftmaxOutput", "MakeLoss"), lambda node: not node.flag("multi_output")
+    **dict.fromkeys(("SoftmaxOutput", "MakeLoss"), lambda node: not attributes_of(node).get("multi_output")
                     and node.attrs.get("normalization", "null") == "null"),
 }

@@ -1,9 +1,19 @@
-"""The expressions of net.py are trees: places are filled, numbers are found, and what is long becomes shorter."""
+"""The expressions and statements of net.py are trees: places are filled, numbers are found, and all is printed."""
 import ast
 
 import pytest
 from gluonops.export.torch.expressions import Expression, filled, outline, parsed, shortened, spliced, text_of
-from gluonops.export.torch.statements import WIDTH, broken
+from gluonops.export.torch.statements import (
+    IMPORTS,
+    WIDTH,
+    assigned,
+    broken,
+    called,
+    class_of,
+    method,
+    module_text,
+    repeated,
+)
 
 
 @pytest.mark.parametrize("text, values, result", [
@@ -68,3 +78,59 @@ def test_a_string_is_not_broken_at_its_commas():
     wrapped = broken(line, 0)
     assert wrapped[1].startswith('    "abc, abc')
     assert ast.dump(ast.parse("\n".join(wrapped))) == ast.dump(ast.parse(line))
+
+
+MODULE = '''"""A net "of" Gluon's."""
+
+import json
+import math
+from pathlib import Path
+from typing import Optional
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+FROZEN = ["a", "b"]
+WIDTH = 100
+
+
+def kept(x):
+    return (x +
+            1)  # as it was written
+
+
+class Net(nn.Module):
+    def __init__(self, channels, mode="same", size=(1, 2)):
+        super().__init__()
+        self.fc.weight = self.embedding.weight
+
+    def forward(self, x, y):
+        x, y = self.fc(x), y
+        for _ in range(3):
+            x = F.pad(
+                x, aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa, bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb
+            )
+        return x, y
+'''
+
+
+def test_a_module_is_printed_with_blank_lines_and_long_lines_are_broken():
+    pad = parsed(f"F.pad(x, {'a' * 39}, {'b' * 39})")
+    constructor = method("__init__", {"channels": None, "mode": parsed("'same'"), "size": parsed("(1, 2)")}, [
+        called("super().__init__"), assigned("self.fc.weight", parsed("self.embedding.weight"))])
+    forward = method("forward", {"x": None, "y": None}, [
+        assigned("x, y", parsed("(self.fc(x), y)")), repeated(assigned("x", pad), 3), ast.Return(parsed("(x, y)"))])
+    text = module_text('A net "of" Gluon\'s.', IMPORTS, [
+        assigned("FROZEN", parsed("['a', 'b']")), assigned("WIDTH", parsed("100")),
+        "def kept(x):\n    return (x +\n            1)  # as it was written",
+        class_of("Net", parsed("nn.Module"), [constructor, forward])])
+    assert text == MODULE
+
+
+@pytest.mark.parametrize("docstring", ['of the files a"""b', "of the files a\\b", "of\nlines", "a\\", 'a"'])
+def test_a_docstring_may_have_any_characters(docstring):
+    """A file's name stands in it."""
+    text = module_text(docstring, [], [assigned("x", parsed("1"))])
+    assert ast.get_docstring(ast.parse(text), clean=False) == docstring
