@@ -23,7 +23,8 @@ module, such as :mod:`.layers`. What is known of an operator stands there, one t
 booleans, words and tuples, with MXNet's default where a node does not have them. So no function has a default of
 MXNet's, and none reads ``call.node.attrs``. A tuple that a node does not have is empty. Whatever MXNet does not take
 is an :class:`~gluonops.OpError` of :mod:`.attributes`, which names the node, the attribute, the value and what is
-allowed. ``call.attributes`` has all of them.
+allowed. ``call.attributes`` has all of them. Elsewhere :func:`.attributes.attributes_of` returns the same record of
+a node, and ``tests/test_tree.py`` finds what reads an attribute with a default of its own.
 
 **Inputs.** Parameters behind ``call`` are the inputs: their shapes in a rule, of which some may be None, and their
 tensors in ONNX. A converter to torch names them in a text, as ``{0}``, or ``*{inputs}`` for all, and ``{axis}`` is an
