@@ -4,6 +4,7 @@
 
 #include <mxnet/lib_api.h>
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -22,10 +23,11 @@ using mxnet::ext::MXTensor;
 
 typedef Attributes::Strings Strings;
 
-// Writes zeros in place of the gradient of an input that has none.
+// Writes zeros in place of the gradient of an input that has none. An array without elements may have no memory, and
+// memset takes no null pointer.
 inline void fill_with_zeros(const View &array)
 {
-    memset(array.data, 0, size_t(array.size() * size_of(array.type)));
+    std::fill_n(static_cast<char *>(array.data), array.size() * size_of(array.type), char(0));
 }
 
 // The error conditions of values, if an operator has some, which are checked where GLUONOPS_CHECK_LABELS asks for it;
