@@ -26,6 +26,7 @@ Wherever ``tests`` is on Python's path, ``ops`` is the folder ``tests/ops``: it 
 """
 import functools
 import importlib
+import types
 
 import numpy as np
 
@@ -61,9 +62,21 @@ def remembered(function):
 
     @functools.wraps(function)
     def call(*arguments):
-        return of_numbers(*[_Numbers(argument) if isinstance(argument, (list, np.ndarray)) else argument
-                            for argument in arguments])
+        return of_numbers(*map(_key, arguments))
     return call
+
+
+def _key(argument):
+    if isinstance(argument, types.SimpleNamespace):   # the attributes of a benchmark, without gluonops
+        return _Attributes(**vars(argument))
+    return _Numbers(argument) if isinstance(argument, (list, np.ndarray)) else argument
+
+
+class _Attributes(types.SimpleNamespace):
+    """Attributes as a key: equal to others of the same values."""
+
+    def __hash__(self):
+        return hash(repr(self))
 
 
 class _Numbers:

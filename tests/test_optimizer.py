@@ -12,7 +12,7 @@ OPTIONS = {"learning_rate": 0.1, "momentum": 0.9, "wd": 0.01, "clip_gradient": 3
 def create(name):
     if name == "sgd":
         return mx.optimizer.create(name, **OPTIONS)
-    with pytest.warns(DeprecationWarning, match="fusedsgd is MXNet's sgd now"):
+    with pytest.warns(DeprecationWarning, match="fusedsgd is now MXNet's sgd"):
         return mx.optimizer.create(name, **OPTIONS)
 
 

@@ -67,7 +67,7 @@ def test_it_learns_other_classes(rng):
     ("mini-yolov3.cfg", {}, r"has \[yolo\] layers; expected \[region\]\. Name .* net\.loss"),
     ("mini-classifier.cfg", {}, r"ends in .*; expected \[convolutional\] and \[region\]"),
     ("mini-yolov2.cfg", {"backbone_layers": 99}, "backbone_layers is 99; expected 1 to "),
-    ("mini-yolov2.cfg", {"anchors": [(1, 1)]}, "there are 1 anchors; expected 3, as in .*mini-yolov2.cfg")])
+    ("mini-yolov2.cfg", {"anchors": [(1, 1)]}, "anchors has 1 pair; expected 3, as in .*mini-yolov2.cfg")])
 def test_refused(cfg, options, text):
     with pytest.raises(gops.OpError, match=text):
         gops.models.region_detector(DARKNET / cfg, **options)

@@ -37,8 +37,8 @@ def test_maps_and_classes(name, rng):
 @pytest.mark.parametrize("name, kwargs, text", [
     ("yolov3", {"width": 0}, "gluonops.models.YOLOv3: width is 0; expected"),
     ("yolov4", {"anchors": "voc"}, "gluonops.models.YOLOv4: anchors are 'voc'; expected 'coco', or pairs"),
-    ("yolov4", {"anchors": [(1, 2)]}, "gluonops.models.YOLOv4: there are 1 anchors; expected 9"),
-    ("tiny_yolov4", {"anchors": np.ones((9, 2))}, "there are 9 anchors; expected 6. Pass as many pairs"),
+    ("yolov4", {"anchors": [(1, 2)]}, "gluonops.models.YOLOv4: anchors has 1 pair; expected 9"),
+    ("tiny_yolov4", {"anchors": np.ones((9, 2))}, "anchors has 9 pairs; expected 6. Pass 6 pairs"),
     ("tiny_yolov3", {"classes": 0}, "gluonops.models.TinyYOLOv3: classes is 0; expected an integer of at least 1")])
 def test_refused(name, kwargs, text):
     with pytest.raises(gops.OpError) as caught:

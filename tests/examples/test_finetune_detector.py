@@ -191,7 +191,7 @@ def test_classes_keep_their_rows(train, squares, tmp_path):
 
 
 @pytest.mark.parametrize("options, text", [
-    (("--dataset", "voc"), "voc needs a root"), (("--anchors", "one"), "could not convert string to float"),
+    (("--dataset", "voc"), "voc got no root"), (("--anchors", "one"), "could not convert string to float"),
     (("--pretrained", "x.weights"), "x.weights does not hold the names of its classes"),
     (("--multi-scale", "64", "96", "--dtype", "float16"), "float16 needs GPUs"),
     (("--classes", "1", "2"), "--classes is 1 2; scenes of digits always have all ten")])

@@ -78,7 +78,7 @@ import gluonops, mxnet
 if has_sklearn:
     assert issubclass(mxnet.model.FeedForward, sklearn.base.BaseEstimator)
 if has_gluoncv:
-    import gluoncv.utils.viz
+    importlib.import_module("gluoncv.utils.viz")
     assert "torch" not in sys.modules
 import torch
 assert torch.__version__ == "2.13.0"
