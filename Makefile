@@ -18,8 +18,9 @@ LIBRARY := gluonops/native/libgluonops.so
 # What has been installed: what the demo runs, and with it what the tests, the pages and the checks need.
 DEMO    := $(VENV)/.demo-$(MXNET)
 STAMP   := $(VENV)/.gluonops-$(MXNET)
-# make compiles the C++ library itself, where one can see it.
-PIP     := GLUONOPS_COMPILE=0 $(BIN)/python -m pip install --quiet
+# make compiles the C++ library itself, where one can see it. Python compiles the modules that are imported, a quarter of
+# those that pip would compile.
+PIP     := GLUONOPS_COMPILE=0 $(BIN)/python -m pip install --quiet --no-compile
 
 .PHONY: help demo test test-all mutants coverage test-matrix test-processors test-kill soak fuzz native sanitize cuda-check cuda-sanitize cuda-ptx cuda-import-check arm-check fresh-check wheels bench lint format table docs gallery new-op clean
 .DEFAULT_GOAL := help

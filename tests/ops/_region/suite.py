@@ -11,6 +11,7 @@ TWO = {"anchors": (1.5, 0.5, 0.75, 2.0), "other_anchors": (2.5, 2.5), "classes":
 BOX = (0.5, 0.5, 0.3, 0.1, 2)
 NOTHING = (0.0,) * 5
 ROUNDING = 2.0 ** -24   # the relative error of a number in float32
+FEW = 100               # numbers of a map that is drawn until float16 decides nothing in it
 
 
 class MapLossSuite(OpSuite):
@@ -23,11 +24,21 @@ class MapLossSuite(OpSuite):
     def draw(self, case, dtype, rng, label_dtype="float32"):
         """A few images may be drawn again for float16, in which rounding must not decide what a prediction is."""
         arrays = super().draw(case, dtype, rng, label_dtype)
-        for _ in range(9 if dtype == "float16" and arrays[0].size <= 100 else 0):
+        for _ in range(9 if dtype == "float16" and arrays[0].size <= FEW else 0):
             if self._is_steady(case, *(array.astype("float64") for array in arrays)):
                 break
             arrays = super().draw(case, dtype, rng, label_dtype)
         return arrays
+
+    def compare(self, case, dtype, arrays, head, backend, **how):
+        """A builtin graph computes a larger map of float16 as float32.
+
+        It rounds after each of its operators, and so float16 moves some of many predictions over a threshold. The
+        kernels round at the end alone.
+        """
+        if backend == "builtin" and dtype == "float16" and arrays[0].size > FEW:
+            dtype, arrays = "float32", [array.astype("float32") for array in arrays]
+        super().compare(case, dtype, arrays, head, backend, **how)
 
     def _is_steady(self, case, *inputs):
         """Return whether no threshold is as near as float16 moves a number in a graph of several operators."""
