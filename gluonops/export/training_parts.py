@@ -59,7 +59,7 @@ def training_only(graph: Graph, names: Collection[str]) -> dict[Node, str]:
             if node.name in names:
                 reasons[node] = f"it needs {node.name!r}"
         elif _is_loss(node, forms):
-            reasons[node] = our_name(node) if is_ours(node) else node.attrs.get(OPERATOR, node.op).split()[0]
+            reasons[node] = our_name(node) if is_ours(node) else node.attrs.get(OPERATOR, node.op).partition(" ")[0]
         elif traits_of(node).target_labels:
             reasons[node] = node.op
         else:
@@ -193,7 +193,7 @@ def _is_loss(node: Node, forms: set[Node]) -> bool:
     if is_ours(node):
         return _role(node) == "loss"
     if OPERATOR in node.attrs:
-        return node.attrs[OPERATOR].split()[0] in loss_names()
+        return node.attrs[OPERATOR].partition(" ")[0] in loss_names()
     if traits_of(node).is_loss:
         return not _has_no_gradient(node)
     return node in forms or _picks_a_label(node)

@@ -260,3 +260,18 @@ def test_a_training_file_does_not_fold(rng, tmp_path):
     gops.export.symbol(build(rng), tmp_path / "net", SHAPE, head="softmax_output")
     with pytest.raises(gops.OpError, match="has a label, so it is for training, and fold_batch_norm is for inference"):
         gops.export.rewrite(tmp_path / "net", tmp_path / "out", fold_batch_norm=True)
+
+
+def test_a_mark_without_text(tmp_path):
+    """A file whose mark of our operator is damaged has the operators that it names, and is written again."""
+    gops.export.symbol(gops.nn.Abs(), str(tmp_path / "net"), (1, 3), backend="builtin")
+    path = tmp_path / "net-symbol.json"
+    graph = json.loads(path.read_text())
+    marked = [node for node in graph["nodes"] if "__gluonops_operator__" in node.get("attrs", {})]
+    assert marked
+    for node in marked:
+        node["attrs"]["__gluonops_operator__"] = ""
+    path.write_text(json.dumps(graph))
+    gops.export.rewrite(str(tmp_path / "net"), str(tmp_path / "again"))
+    module = mx.mod.Module.load(str(tmp_path / "again"), 0, label_names=None)
+    assert module.data_names == ["data"]
