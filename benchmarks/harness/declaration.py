@@ -46,7 +46,7 @@ class Declaration:
     EXACT = ()             # results that have to be equal to NumPy's on a GPU, because elements only move
     COMPARED = 1 << 22     # elements that NumPy computes at most
     LIGER = False          # whether Liger-Kernel has the function
-    CLOSE = 1e-2           # what a small gradient may differ by on the CPU, of what the largest may
+    EXCHANGES = False      # whether elements that float32 does not tell apart may exchange their gradients
     REFERENCE = "builtin"  # the peer that the others have to agree with on the CPU
 
     def __init_subclass__(cls):

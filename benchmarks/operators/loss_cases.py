@@ -60,8 +60,7 @@ class dice_loss(Declaration):
 
 class lovasz_softmax(Declaration):
     CPU = [Row((2, 21, 128, 128))]
-    # Errors that float32 does not tell apart are sorted in either order, and their pixels exchange their gradients.
-    CLOSE = 1
+    EXCHANGES = True   # It sorts errors.
 
     def in_torch(self, attrs, ndim):
         """The authors' code, behind a softmax."""

@@ -14,7 +14,7 @@ import numpy as np
 from mxnet import autograd
 
 now = time.perf_counter
-CLOSE = 1e-2
+CLOSE = 1e-2   # of the share of the largest number, what a small number may differ by
 
 
 class MXNet:
