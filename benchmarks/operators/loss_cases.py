@@ -60,7 +60,7 @@ class dice_loss(Declaration):
 
 class lovasz_softmax(Declaration):
     CPU = [Row((2, 21, 128, 128))]
-    EXCHANGES = True   # It sorts errors.
+    EXCHANGES = True   # It sorts errors. In torch, 0.8 % of the gradients differ so, by 8e-5 of the largest at most.
 
     def in_torch(self, attrs, ndim):
         """The authors' code, behind a softmax."""

@@ -275,6 +275,6 @@ class TestModuleFinetune:
 def test_drop_in(tmp_path, typed):
     out, _ = typed.script(EXAMPLES / "drop_in.py", "--epochs", "1")
     accuracy, gap = re.search(r"classifies ([\d.]+) .*\n.* differ by ([\d.e+-]+) at most", out).groups()
-    assert float(accuracy) > 0.75 and float(gap) <= 1e-5   # with five seeds it is 0.85 to 0.92
+    assert float(accuracy) > 0.75 and float(gap) <= 1e-5   # with ten seeds it is 0.852 to 0.922
     folder = tmp_path / "out" / "drop_in"
     assert sorted(path.name for path in folder.iterdir()) == ["drop_in-0000.params", "drop_in-symbol.json"]

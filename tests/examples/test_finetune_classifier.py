@@ -40,7 +40,8 @@ def test_end_to_end(tmp_path, typed, monkeypatch, capsys):
     found = results(folder)
     score = found["held_out_accuracy"]
     assert f"The net classifies {score:.4f} of 359 held-out images correctly." in out
-    assert score > 0.7 and found["classes"] == list("0123456789")
+    assert score > 0.7   # with ten seeds it is 0.827 to 0.925
+    assert found["classes"] == list("0123456789")
     assert sum(found["confusion"][i][i] for i in range(10)) == round(score * 359)
     assert max(found["export_differences"].values()) <= 1e-5
     assert "training: 100%, epoch=2, loss=" in err and "    2/2     0:" in err
