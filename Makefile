@@ -15,10 +15,9 @@ PYTEST ?= -n auto --maxprocesses 8 --dist worksteal
 
 BIN     := $(VENV)/bin
 LIBRARY := gluonops/native/libgluonops.so
-# What has been installed: what the demo runs, with it what the tests and the checks need, and what only the pages need.
+# What has been installed: what the demo runs, and with it what the tests, the pages and the checks need.
 DEMO    := $(VENV)/.demo-$(MXNET)
 STAMP   := $(VENV)/.gluonops-$(MXNET)
-PAGES   := $(VENV)/.pages-$(MXNET)
 # make compiles the C++ library itself, where one can see it. Python compiles the modules that are imported, a quarter of
 # those that pip would compile. It has to keep what it has compiled: each process would take a second longer otherwise.
 PIP     := GLUONOPS_COMPILE=0 $(BIN)/python -m pip install --quiet --no-compile
@@ -115,7 +114,7 @@ format: $(STAMP) ## ruff, mending what it can; it leaves the layout of the code 
 table: $(STAMP) ## write the tables that stand in README.md and in pages anew
 	$(BIN)/python tools/table.py
 
-docs: $(PAGES) ## the pages of docs/ as a web site, under docs/_build/html
+docs: $(STAMP) ## the pages of docs/ as a web site, under docs/_build/html
 	@echo "Drawing the pictures and building the pages. It takes about a minute."
 	@$(BIN)/python -m sphinx -q -W --keep-going -b html docs $(SITE)
 	@echo "The site is built. Open $(SITE)/index.html"
@@ -138,12 +137,8 @@ $(DEMO): setup.py pyproject.toml gluonops/version.py
 
 $(STAMP): $(DEMO)
 	@# pip finds the project that it has installed, and does not build it again.
-	$(PIP) 'gluonops[test,dev]'
+	$(PIP) 'gluonops[test,dev,docs]'
 	@# gluoncv wants opencv-python, which needs libraries of a desktop. The other build has the same files without them.
 	$(PIP) --no-deps --force-reinstall opencv-python-headless==$$($(BIN)/python -m pip show opencv-python | sed -n 's/^Version: //p')
 	-$(BIN)/python -m gluonops.native.build
-	@touch $@
-
-$(PAGES): $(STAMP)
-	$(PIP) 'gluonops[docs]'
 	@touch $@
