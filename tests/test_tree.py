@@ -230,6 +230,33 @@ WRITTEN = [path for room in MACHINERY for path in sorted((PACKAGE / room).rglob(
            if path.parent.name != "generated"]
 
 
+CHEAP = {"getattr", "items", "keys", "range", "values", "vars"}   # what takes as long for many items as for one
+
+
+def made_anew(tree):
+    """Yield what comprehensions make for each of their items in order to look for it, and that is always the same."""
+    for node in ast.walk(tree):
+        for loop in getattr(node, "generators", ()):
+            own = {name.id for each in node.generators for name in ast.walk(each.target) if isinstance(name, ast.Name)}
+            for comparison in (part for condition in loop.ifs for part in ast.walk(condition)):
+                if isinstance(comparison, ast.Compare) and isinstance(comparison.ops[0], (ast.In, ast.NotIn)):
+                    parts = list(ast.walk(comparison.comparators[0]))
+                    called = {getattr(part.func, "attr", getattr(part.func, "id", ""))
+                              for part in parts if isinstance(part, ast.Call)}
+                    combined = any(isinstance(part, (ast.BitAnd, ast.BitOr, ast.Sub)) for part in parts)
+                    is_made = combined or called - CHEAP
+                    if is_made and not own & {part.id for part in parts if isinstance(part, ast.Name)}:
+                        yield ast.unparse(comparison)
+
+
+def test_a_comprehension_does_not_make_what_it_looks_in_anew_for_each_item():
+    """``name in graph.variables()`` walks through the graph for each of hundreds of parameters."""
+    anew = list(made_anew(ast.parse("[x for x in a if x in set(b.c()) and x not in d | e]")))
+    assert anew == ["x in set(b.c())", "x not in d | e"]
+    assert not list(made_anew(ast.parse("[x for x in a if 'b' in x.c() and x.d in e and x.d in f.values()]")))
+    assert not [f"{module}: {comparison}" for module, tree in modules().items() for comparison in made_anew(tree)]
+
+
 def test_lines_of_the_kernels_have_at_most_120_columns():
     """Those of Python are Ruff's."""
     sources = [path for room in (PACKAGE, ROOT / "tests") for path in room.rglob("*")

@@ -125,7 +125,8 @@ def _quantize(args):
 def _image_shape(model, data_shape):
     """The shape of the only input. An OpError is raised if there are several."""
     shapes = shapes_of_inputs("export", model.graph, model.parameters, model.inputs, data_shape)
-    images = [shape for name, shape in shapes.items() if name not in model.labels()]
+    labels = model.labels()
+    images = [shape for name, shape in shapes.items() if name not in labels]
     if len(images) != 1:
         raise OpError("export", f"the net has {plural(len(images), 'input')}; expected one, which takes images",
                       "Call gluonops.export.quantize with arrays")

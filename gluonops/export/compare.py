@@ -221,7 +221,8 @@ def _of_all_shapes(path, theirs, ours, begin, most=None):
     """
     largest, obstacle = {}, "its outputs jump where the inputs change by a rounding error"
     model, file = theirs.model, os.path.basename(path)
-    inputs = {name: shape for name, shape in model.inputs.items() if name in model.graph.variables()}
+    variables = set(model.graph.variables())
+    inputs = {name: shape for name, shape in model.inputs.items() if name in variables}
     ways = [(shapes, False) for shapes in _shapes(inputs, theirs, ours)[:most]]
     if has_jumps(model.graph):
         ways.append((max((shapes for shapes, _ in ways), key=_batch), True))   # More numbers are equal in more rows.

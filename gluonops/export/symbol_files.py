@@ -52,7 +52,8 @@ def load(where: str, prefix: str, epoch: int | None = None,
     json_name = f"{os.path.basename(prefix)}{SYMBOL}"
     with naming(json_name):   # a node may not fit this gluonops
         canonicalize_graph(graph)
-    variables = {*graph.variables(), *of_whole}
+    of_graph = set(graph.variables())
+    variables = of_graph.union(of_whole)
     renamed = renamed_states(variables, values)
     if renamed:
         _note(f"{path} has states under other names than the graph: "
@@ -64,7 +65,7 @@ def load(where: str, prefix: str, epoch: int | None = None,
         _note(f"{path} has values that no node reads, and that are left out: {listed(surplus)}")
     values = {name: value for name, value in values.items() if name in variables}
     check_digest(where, graph, values, epoch, path)
-    values = {name: value for name, value in values.items() if name in set(graph.variables())}
+    values = {name: value for name, value in values.items() if name in of_graph}
     return graph, _widened(graph, values, path), epoch
 
 

@@ -84,7 +84,8 @@ def _outlook(net: Net, names: set[str]) -> dict[str, list[str]]:
     with_todays_names(graph)
     label_names = labels(graph, names)
     shapes = {**net.facts.get("inputs", {}), **read_metadata(graph).get("inputs", {})}
-    inputs = [name for name in graph.variables() if name not in names | of_layers(graph)]
+    parameters = names | of_layers(graph)
+    inputs = [name for name in graph.variables() if name not in parameters]
     reasons = training_only(graph, label_names)
     detach_labels(graph)
     below = remaining(graph, {**unloadable(graph), **reasons})
@@ -179,8 +180,8 @@ def _mismatches(graph: Graph, values: dict[str, np.ndarray]) -> Iterator[str]:
     for stored, name in renamed.items():
         yield f"{name} is called {stored} in the file"
     values = {renamed.get(name, name): value for name, value in values.items()}
-    parameters = of_layers(graph)
-    missing = [name for name in variables if name in parameters - values.keys()]
+    without_value = of_layers(graph) - values.keys()
+    missing = [name for name in variables if name in without_value]
     if missing:
         yield f"no value for {listed(missing)}"
     surplus = [name for name in values if name not in variables]

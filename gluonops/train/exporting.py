@@ -308,7 +308,8 @@ def cut_symbol(symbol: mx.sym.Symbol, layer: str | None = None) -> mx.sym.Symbol
         if not dense:
             raise OpError(where, "the net has no fully connected layer to replace", "Name the output to cut the net at")
         return internals[f"{dense[-1]['name']}_output"].get_children()[0]
-    inner = [name for name in internals.list_outputs() if name not in symbol.list_inputs()]
+    inputs = set(symbol.list_inputs())
+    inner = [name for name in internals.list_outputs() if name not in inputs]
     if layer not in inner:
         raise OpError(where, f"the net has no output {layer}; expected one of {', '.join(inner)}",
                       "Pass one of these names")
@@ -329,7 +330,8 @@ def keep_statistics(symbol: mx.sym.Symbol) -> mx.sym.Symbol:
 
 def fits(symbol: mx.sym.Symbol, shape: tuple[int, ...], parameters: Arrays) -> bool:
     """Whether parameters have the shapes that an input ``data`` of this shape needs."""
-    sizes = {name: value.shape for name, value in parameters.items() if name in symbol.list_arguments()}
+    arguments = set(symbol.list_arguments())
+    sizes = {name: value.shape for name, value in parameters.items() if name in arguments}
     try:
         return bool(symbol.infer_shape(data=shape, **sizes)[1])
     except mx.MXNetError:

@@ -79,7 +79,8 @@ def save(folder: pathlib.Path, model: ExportedModel, training: bool, keys: Mappi
     """Write the files of a model, whose port has these ``keys``, to a folder. Returns the paths."""
     from safetensors.numpy import save as serialize
     graph = model.graph.copy()
-    arrays = {name: params.as_numpy(value) for name, value in model.parameters.items() if name in graph.variables()}
+    variables = set(graph.variables())
+    arrays = {name: params.as_numpy(value) for name, value in model.parameters.items() if name in variables}
     parameters = {name: [value.dtype.name, list(value.shape)] for name, value in arrays.items()}
     metadata = {**model.metadata, "inputs": {name: list(shape) for name, shape in model.inputs.items()},
                 KEY: {"training": training, "parameters": parameters}}

@@ -74,8 +74,8 @@ class Comparison:
         check_comparable(port.model.graph)
         self._port, self._model = port, port.model.in_type("float32")
         self._net = loaded(folder)
-        self._shapes = {name: shape for name, shape in self._model.inputs.items()
-                        if name in self._model.graph.variables()}
+        variables = set(self._model.graph.variables())
+        self._shapes = {name: shape for name, shape in self._model.inputs.items() if name in variables}
         self._numbers, self._classes = DOMAINS[0]
 
     def all(self) -> tuple[Record, list[Difference]]:

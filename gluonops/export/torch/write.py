@@ -167,8 +167,9 @@ class Converted:
         block = Builder(drawn.graph, forms, parameters, frozen - of_layers, list(self.model.inputs)).net(tree)
         classes = classes_of(block)
         self.keys = dict(block.variables())
+        grouped = self.multipliers.keys() | frozen & of_layers
         groups = parameter_groups({key: self.multipliers.get(name) for key, name in self.keys.items()
-                                   if name in self.multipliers or name in frozen & of_layers})
+                                   if name in grouped})
         inputs = _arguments(self.model.inputs) if len(self.model.inputs) > 1 else ["x"]
         functions = [*groups, *([] if self.training else image_functions(self.model))]
         self.source = net_source(block, classes, inputs, _docstring(self.net, self.model), functions)
