@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 
+import fresh
 import pytest
 from test_packaging import ROOT, copy_of_repository
 from test_tree import FILES as OF_OPERATOR
@@ -172,8 +173,7 @@ print(json.dumps([thing for thing, knows in known.items() if not knows]))
 def test_everything_else_follows(started):
     """Catalogue, suites, random tester and benchmarks find it; nothing has a list of operators."""
     _, root, _ = started
-    done = subprocess.run([sys.executable, "-c", FOLLOWS], cwd=root, capture_output=True, encoding="utf-8",
-                          env={**os.environ, "PYTHONPATH": str(root)})
+    done = fresh.python("-c", FOLLOWS, cwd=root, env={**os.environ, "PYTHONPATH": str(root)})
     assert done.returncode == 0, done.stderr[-3000:]
     assert json.loads(done.stdout.splitlines()[-1]) == []
 
