@@ -134,11 +134,14 @@ def test_the_command_where_the_package_does_not_import(tmp_path, modules, text):
     done = command(tmp_path, "ops", **modules)
     assert done.returncode == 1 and not done.stdout
     assert done.stderr.startswith(text) and len(done.stderr.splitlines()) == 1
-    assert "Traceback" in command(tmp_path, "ops", "--debug").stderr
     done = command(tmp_path, "doctor")
     assert done.returncode == 1 and not done.stderr
     assert f"Problems:\n  - {text}" in done.stdout and "  Python  " in done.stdout
     assert "not imported" in done.stdout and "works here" not in done.stdout
+
+
+def test_debugging_an_import_shows_its_traceback(tmp_path):
+    assert "Traceback" in command(tmp_path, "ops", "--debug", numpy="__version__ = '3.0.1'").stderr
 
 
 def test_the_command_where_it_does(tmp_path):
