@@ -48,6 +48,18 @@ def test_it_prints_what_it_returns(capsys):
     assert json.loads(json.dumps(report)) == report
 
 
+def test_every_wheel_of_mxnet_is_named(tmp_path, monkeypatch):
+    """An installation from MXNet's sources has its name in another file."""
+    before = doctor.examine()["versions"]
+    for name, file in (("mxnet-cu112", "mxnet_cu112-1.9.1.dist-info/METADATA"),
+                       ("mxnet-mkl", "mxnet_mkl-1.9.1.egg-info/PKG-INFO"),
+                       ("mxnetx", "mxnetx-1.9.1.dist-info/METADATA")):
+        (tmp_path / file).parent.mkdir()
+        (tmp_path / file).write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.9.1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert doctor.examine()["versions"] == {**before, "mxnet-cu112": "1.9.1", "mxnet-mkl": "1.9.1"}
+
+
 def test_it_changes_no_backend():
     with gops.backend("builtin"):
         assert doctor.examine()["backend"] == "builtin" == gops.current_backend()
