@@ -122,15 +122,6 @@ def test_the_first_change_after_a_release_begins_a_heading():
     assert twice.index("center_crop") < twice.index("edge_sum") < twice.index("1.0.0")
 
 
-def test_nothing_is_written_when_a_part_is_missing(tmp_path):
-    root = copy_of_repository(tmp_path / "copy")
-    (root / "CHANGELOG.md").write_text("# Changelog\n")
-    before = snapshot(root)
-    done = new_op(root, NAME)
-    assert done.returncode == 1 and 'CHANGELOG.md has no heading "## Unreleased"' in done.stderr
-    assert snapshot(root) == before
-
-
 def test_an_operator_is_two_new_places_and_two_edited_lines(started):
     before, root, _ = started
     after = snapshot(root)
@@ -144,6 +135,19 @@ def test_an_operator_is_two_new_places_and_two_edited_lines(started):
                    if line[0] in "+-" and line.strip() not in ("+", "+ ## Unreleased")]
         assert len(changes) == 1 and changes[0][0] == "+", (path, changes)
     assert {path for path, text in after.items() if NAME.encode() in text and before.get(path) != text} == new | edited
+
+
+def test_nothing_is_written_when_a_part_is_missing(started):
+    """The copy has an operator more already; its heading is put back afterwards."""
+    _, root, _ = started
+    whole = (root / "CHANGELOG.md").read_bytes()
+    (root / "CHANGELOG.md").write_text("# Changelog\n")
+    before = snapshot(root)
+    done = new_op(root, "corner_sum")
+    after = snapshot(root)
+    (root / "CHANGELOG.md").write_bytes(whole)
+    assert done.returncode == 1 and 'CHANGELOG.md has no heading "## Unreleased"' in done.stderr
+    assert after == before
 
 
 FOLLOWS = f"""
