@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 
+import fresh
 import pytest
 from test_packaging import ROOT, copy_of_repository
 from test_tree import FILES as OF_OPERATOR
@@ -121,15 +122,6 @@ def test_the_first_change_after_a_release_begins_a_heading():
     assert twice.index("center_crop") < twice.index("edge_sum") < twice.index("1.0.0")
 
 
-def test_nothing_is_written_when_a_part_is_missing(tmp_path):
-    root = copy_of_repository(tmp_path / "copy")
-    (root / "CHANGELOG.md").write_text("# Changelog\n")
-    before = snapshot(root)
-    done = new_op(root, NAME)
-    assert done.returncode == 1 and 'CHANGELOG.md has no heading "## Unreleased"' in done.stderr
-    assert snapshot(root) == before
-
-
 def test_an_operator_is_two_new_places_and_two_edited_lines(started):
     before, root, _ = started
     after = snapshot(root)
@@ -143,6 +135,19 @@ def test_an_operator_is_two_new_places_and_two_edited_lines(started):
                    if line[0] in "+-" and line.strip() not in ("+", "+ ## Unreleased")]
         assert len(changes) == 1 and changes[0][0] == "+", (path, changes)
     assert {path for path, text in after.items() if NAME.encode() in text and before.get(path) != text} == new | edited
+
+
+def test_nothing_is_written_when_a_part_is_missing(started):
+    """The copy has an operator more already; its heading is put back afterwards."""
+    _, root, _ = started
+    whole = (root / "CHANGELOG.md").read_bytes()
+    (root / "CHANGELOG.md").write_text("# Changelog\n")
+    before = snapshot(root)
+    done = new_op(root, "corner_sum")
+    after = snapshot(root)
+    (root / "CHANGELOG.md").write_bytes(whole)
+    assert done.returncode == 1 and 'CHANGELOG.md has no heading "## Unreleased"' in done.stderr
+    assert after == before
 
 
 FOLLOWS = f"""
@@ -172,8 +177,7 @@ print(json.dumps([thing for thing, knows in known.items() if not knows]))
 def test_everything_else_follows(started):
     """Catalogue, suites, random tester and benchmarks find it; nothing has a list of operators."""
     _, root, _ = started
-    done = subprocess.run([sys.executable, "-c", FOLLOWS], cwd=root, capture_output=True, encoding="utf-8",
-                          env={**os.environ, "PYTHONPATH": str(root)})
+    done = fresh.python("-c", FOLLOWS, cwd=root, env={**os.environ, "PYTHONPATH": str(root)})
     assert done.returncode == 0, done.stderr[-3000:]
     assert json.loads(done.stdout.splitlines()[-1]) == []
 

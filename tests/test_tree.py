@@ -27,6 +27,12 @@ def parsed(path):
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
+@functools.cache
+def nodes(path):
+    """Return the nodes of that tree. To walk through it takes longer than to read the file."""
+    return list(ast.walk(parsed(path)))
+
+
 def test_the_operators_of_the_foundation_are_there():
     assert set(OPS) >= {"abs", "reorg", "softmax", "softmax_cross_entropy", "softmax_output", "tile"}
 
@@ -115,7 +121,7 @@ class TestOperator:
 
 def test_op_bodies_never_wait():
     for path in [*(PACKAGE / "ops").rglob("*.py"), PACKAGE / "backends" / "custom.py"]:
-        read = {node.attr for node in ast.walk(parsed(path)) if isinstance(node, ast.Attribute)}
+        read = {node.attr for node in nodes(path) if isinstance(node, ast.Attribute)}
         assert not read & {"asnumpy", "asscalar", "wait_to_read", "waitall"}, path
 
 
@@ -131,27 +137,32 @@ FACES = {"gluonops.export.__init__": "gluonops.deploy."}
 
 @functools.cache
 def modules():
-    """Return every module of the package, by its full name: its path and its syntax tree."""
+    """Return the path of every module of the package, by its full name."""
     paths = [*PACKAGE.rglob("*.py"), *(ROOT / "models").rglob("*.py")]
     names = [("gluonops", *path.relative_to(ROOT if path.is_relative_to(ROOT / "models") else PACKAGE).parts)
              for path in paths]
-    return {".".join(name).removesuffix(".py"): parsed(path) for name, path in zip(names, paths)}
+    return {".".join(name).removesuffix(".py"): path for name, path in zip(names, paths)}
+
+
+@functools.cache
+def imported_names():
+    """Return the full names that every module of the package imports, by the module's full name."""
+    return {module: list(named(module, nodes(path))) for module, path in modules().items()}
 
 
 @functools.cache
 def arrows():
     """Return the modules that each module of the package imports, anywhere, for type hints or by a string."""
-    trees = modules()
-    graph = {module: {own_name(name, trees) for name in named(module, tree)} - {module, None}
-             for module, tree in trees.items()}
+    graph = {module: {own_name(name) for name in names} - {module, None}
+             for module, names in imported_names().items()}
     for face, shown in FACES.items():
         graph[face] = {module for module in graph[face] if not module.startswith(shown)}
     return graph
 
 
-def named(module, tree):
+def named(module, nodes_of_module):
     """Yield the full names that a module imports."""
-    for node in ast.walk(tree):
+    for node in nodes_of_module:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -162,11 +173,11 @@ def named(module, tree):
             yield from (text.value for text in node.args if isinstance(text, ast.Constant))
 
 
-def own_name(name, trees):
+def own_name(name):
     """Return the module of the package that a full name leads to, or None if it is another package's."""
     while name:
         for module in (name, f"{name}.__init__"):
-            if module in trees:
+            if module in modules():
                 return module
         name = name.rpartition(".")[0]
     return None
@@ -194,8 +205,8 @@ def test_no_module_imports_itself_by_way_of_others():
 
 def test_the_package_imports_nothing_that_is_not_installed():
     outside = {"benchmarks", "docs", "examples", "tests", "tools"}
-    assert not [module for module, tree in modules().items()
-                if outside & {name.split(".")[0] for name in named(module, tree)}]
+    assert not [module for module, names in imported_names().items()
+                if outside & {name.split(".")[0] for name in names}]
 
 
 # Words that mean the same everywhere, whichever operator has them for an attribute or a dimension.
@@ -219,7 +230,7 @@ def words_of_code(path):
         text = re.sub(r"//[^\n]*|/\*.*?\*/", "", path.read_text(), flags=re.S)
         return set(re.findall(r"[A-Za-z_]\w*", text))
     words = set()
-    for node in ast.walk(parsed(path)):
+    for node in nodes(path):
         words |= {getattr(node, field) for field in ("id", "attr", "arg", "value")
                   if isinstance(getattr(node, field, None), str)}
     return words
@@ -233,9 +244,9 @@ WRITTEN = [path for room in MACHINERY for path in sorted((PACKAGE / room).rglob(
 CHEAP = {"getattr", "items", "keys", "range", "values", "vars"}   # what takes as long for many items as for one
 
 
-def made_anew(tree):
+def made_anew(nodes_of_file):
     """Yield what comprehensions make for each of their items in order to look for it, and that is always the same."""
-    for node in ast.walk(tree):
+    for node in nodes_of_file:
         for loop in getattr(node, "generators", ()):
             own = {name.id for each in node.generators for name in ast.walk(each.target) if isinstance(name, ast.Name)}
             for comparison in (part for condition in loop.ifs for part in ast.walk(condition)):
@@ -251,10 +262,11 @@ def made_anew(tree):
 
 def test_a_comprehension_does_not_make_what_it_looks_in_anew_for_each_item():
     """``name in graph.variables()`` walks through the graph for each of hundreds of parameters."""
-    anew = list(made_anew(ast.parse("[x for x in a if x in set(b.c()) and x not in d | e]")))
+    anew = list(made_anew(ast.walk(ast.parse("[x for x in a if x in set(b.c()) and x not in d | e]"))))
     assert anew == ["x in set(b.c())", "x not in d | e"]
-    assert not list(made_anew(ast.parse("[x for x in a if 'b' in x.c() and x.d in e and x.d in f.values()]")))
-    assert not [f"{module}: {comparison}" for module, tree in modules().items() for comparison in made_anew(tree)]
+    assert not list(made_anew(ast.walk(ast.parse("[x for x in a if 'b' in x.c() and x.d in e and x.d in f.values()]"))))
+    assert not [f"{module}: {comparison}" for module, path in modules().items()
+                for comparison in made_anew(nodes(path))]
 
 
 def test_lines_of_the_kernels_have_at_most_120_columns():
@@ -298,10 +310,10 @@ def test_no_reference_uses_what_mxnet_computes_wrongly():
     """Those of docs/wrong_gradients.md. A builtin graph would compute them wrongly as well."""
     wrong = {"BilinearResize2D", "LeakyReLU", "Pooling", "RNN", "batch_take", "norm", "prod"}
     for path in (PACKAGE / "ops").glob("*/reference.py"):
-        attributes = [node for node in ast.walk(parsed(path)) if isinstance(node, ast.Attribute)]
+        attributes = [node for node in nodes(path) if isinstance(node, ast.Attribute)]
         used = {node.attr for node in attributes if ast.unparse(node.value).split(".")[0] in ("F", "nd")}
         assert not used & wrong, path
-        sorts = [call for call in ast.walk(parsed(path)) if isinstance(call, ast.Call)
+        sorts = [call for call in nodes(path) if isinstance(call, ast.Call)
                  and ast.unparse(call.func) in ("F.sort", "nd.sort")]
         assert all("axis" in [keyword.arg for keyword in call.keywords] for call in sorts), path
 
@@ -341,9 +353,9 @@ OTHER_WORDS = {("gamma", "beta", "mean", "variance"), ("nn.Conv", "nn.ConvTransp
                ("reshape", "broadcast", "fill", "arange")}
 
 
-def lists_of_operators(tree):
+def lists_of_operators(nodes_of_file):
     """(line, names) of the lists, sets and dicts that name two or more of MXNet's operators."""
-    for node in ast.walk(tree):
+    for node in nodes_of_file:
         if isinstance(node, (ast.Tuple, ast.List, ast.Set, ast.Dict)):
             items = node.keys if isinstance(node, ast.Dict) else node.elts
             words = [item.value for item in items if isinstance(item, ast.Constant) and isinstance(item.value, str)]
@@ -354,19 +366,19 @@ def lists_of_operators(tree):
 
 def test_operators_of_mxnet_are_listed_beside_their_functions_alone():
     """A list elsewhere is a trait that is missing: five lists once said what has weights, and disagreed."""
-    assert list(lists_of_operators(ast.parse("X = {'relu': 1, 'tanh': 2, 'x': 3}; Y = ('relu', 'x')"))) == [
+    assert list(lists_of_operators(ast.walk(ast.parse("X = {'relu': 1, 'tanh': 2, 'x': 3}; Y = ('relu', 'x')")))) == [
         (1, ["relu", "tanh"])]
     paths = [path for room in ROOMS_OF_GRAPHS for path in (PACKAGE / room).rglob("*.py")
              if PACKAGE / "export" / "operators" not in path.parents]
-    found = {path.name: list(lists_of_operators(parsed(path))) for path in paths}
+    found = {path.name: list(lists_of_operators(nodes(path))) for path in paths}
     assert len(paths) > 100 and {name: lists for name, lists in found.items() if lists} == {}
 
 
-def typed_defaults(tree):
+def typed_defaults(nodes_of_file):
     """(line, attribute) where an attribute of MXNet's operators is read with a default that is typed there."""
     operators = [schema.find(name) for name in schema.names()]
     names = {name for operator in operators if not operator.open for name in operator.attributes}   # Custom is open.
-    for node in ast.walk(tree):
+    for node in nodes_of_file:
         is_get = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get"
         if is_get and len(node.args) == 2 and "attr" in ast.unparse(node.func.value):
             name, default = node.args
@@ -377,9 +389,9 @@ def typed_defaults(tree):
 def test_defaults_of_mxnet_are_those_of_the_schema():
     """``attributes_of(node)`` has them, parsed. 252 of them were once typed into 30 files."""
     example = "x.attrs.get('axis', 1); attributes_of(x).get('axis', 1); x.attrs.get('axis'); sizes.get('axis', 1)"
-    assert list(typed_defaults(ast.parse(example))) == [(1, "axis"), (1, "axis")]
+    assert list(typed_defaults(ast.walk(ast.parse(example)))) == [(1, "axis"), (1, "axis")]
     paths = [path for room in ROOMS_OF_GRAPHS for path in (PACKAGE / room).rglob("*.py")]
-    found = {path.name: list(typed_defaults(ast.parse(path.read_text(encoding="utf-8")))) for path in paths}
+    found = {path.name: list(typed_defaults(nodes(path))) for path in paths}
     assert len(paths) > 100 and {name: reads for name, reads in found.items() if reads} == {}
 
 

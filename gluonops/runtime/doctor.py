@@ -78,7 +78,8 @@ def examine() -> Report:
 
 def _versions() -> dict[str, str | None]:
     """Return the versions of Python, of gluonops and NumPy, and of every installed wheel of MXNet."""
-    installed = {dist.metadata["Name"] or "": dist.version for dist in importlib.metadata.distributions()}
+    installed = {dist.metadata["Name"]: dist.version for dist in importlib.metadata.distributions()
+                 if _may_be_mxnet(dist)}
     return {
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
@@ -86,6 +87,12 @@ def _versions() -> dict[str, str | None]:
         "numpy": _version("numpy"),
         **{name: installed[name] for name in sorted(installed) if name == "mxnet" or name.startswith("mxnet-")},
     }
+
+
+def _may_be_mxnet(distribution: importlib.metadata.Distribution) -> bool:
+    """Return whether an installed distribution may be a wheel of MXNet. To parse what all of them say takes long."""
+    text = distribution.read_text("METADATA") or distribution.read_text("PKG-INFO") or ""
+    return re.search(r"^Name: *mxnet", text, re.MULTILINE) is not None
 
 
 def _version(name: str) -> str | None:

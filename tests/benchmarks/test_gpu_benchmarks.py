@@ -125,8 +125,8 @@ def test_without_a_gpu(gpu, cupy, tmp_path, monkeypatch, capsys):
 
 
 def test_a_plan_is_written_anywhere(gpu):
-    done = fresh.python("-m", "benchmarks.gpu", "--check-only", "--quick", "--op", "abs", cwd=ROOT)
-    assert done.returncode == 0 and done.stdout == "10 cases, 7 programs compiled, no warnings\n"
+    done = fresh.python("-m", "benchmarks.gpu", "--check-only", "--quick", "--op", "swish", cwd=ROOT)
+    assert done.returncode == 0 and done.stdout == "7 cases, 3 programs compiled, no warnings\n"
 
 
 @pytest.mark.parametrize("missing, words", [("cupy", ["--plan", "plan.json"]), ("gluonops.cuda", [])])

@@ -163,6 +163,7 @@ class TestDoctor:
     def test_the_command(self, stub_driver):
         done = run(ROOT / "tools" / "gluonops", "doctor", LD_LIBRARY_PATH=str(stub_driver), STUB_GPUS="9.0")
         assert done.returncode == 0 and done.stdout.endswith("gluonops works here.\n"), done.stderr
+        assert not done.stderr
         assert "driver      550.54.15, CUDA up to 12.4" in done.stdout
         assert "0: Stub GPU 0, compute capability 9.0, 80.0 GiB: gluonops's kernels only" in done.stdout
 

@@ -48,6 +48,18 @@ def test_it_prints_what_it_returns(capsys):
     assert json.loads(json.dumps(report)) == report
 
 
+def test_every_wheel_of_mxnet_is_named(tmp_path, monkeypatch):
+    """An installation from MXNet's sources has its name in another file."""
+    before = doctor.examine()["versions"]
+    for name, file in (("mxnet-cu112", "mxnet_cu112-1.9.1.dist-info/METADATA"),
+                       ("mxnet-mkl", "mxnet_mkl-1.9.1.egg-info/PKG-INFO"),
+                       ("mxnetx", "mxnetx-1.9.1.dist-info/METADATA")):
+        (tmp_path / file).parent.mkdir()
+        (tmp_path / file).write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.9.1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert doctor.examine()["versions"] == {**before, "mxnet-cu112": "1.9.1", "mxnet-mkl": "1.9.1"}
+
+
 def test_it_changes_no_backend():
     with gops.backend("builtin"):
         assert doctor.examine()["backend"] == "builtin" == gops.current_backend()
@@ -134,11 +146,14 @@ def test_the_command_where_the_package_does_not_import(tmp_path, modules, text):
     done = command(tmp_path, "ops", **modules)
     assert done.returncode == 1 and not done.stdout
     assert done.stderr.startswith(text) and len(done.stderr.splitlines()) == 1
-    assert "Traceback" in command(tmp_path, "ops", "--debug").stderr
     done = command(tmp_path, "doctor")
     assert done.returncode == 1 and not done.stderr
     assert f"Problems:\n  - {text}" in done.stdout and "  Python  " in done.stdout
     assert "not imported" in done.stdout and "works here" not in done.stdout
+
+
+def test_debugging_an_import_shows_its_traceback(tmp_path):
+    assert "Traceback" in command(tmp_path, "ops", "--debug", numpy="__version__ = '3.0.1'").stderr
 
 
 def test_the_command_where_it_does(tmp_path):

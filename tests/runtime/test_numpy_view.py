@@ -8,42 +8,35 @@ import random
 import subprocess
 import sys
 
+import fresh
+import imported
 import mxnet as mx
 import numpy as np
 import pytest
 from gluonops.runtime import numpy_view
 
 
-def python(code, *path):
-    """Run a program in a process that has imported neither gluonops nor MXNet; return what it prints."""
-    folders = [*map(str, path), *filter(None, [os.environ.get("PYTHONPATH")])]
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=False,
-                          env={**os.environ, "PYTHONPATH": os.pathsep.join(folders)})
+def after_mxnet(code, folder):
+    """Run a program in a process that has imported MXNet as ``import gluonops`` does; a folder has modules for it."""
+    path = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
+    done = fresh.python("-c", code, env={**os.environ, "PYTHONPATH": path})
     assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 class TestImport:
-    def test_numpy_stays_as_it_is(self, tmp_path):
-        """It only loads its own modules when somebody uses them; other packages see it, and so does scikit-learn."""
-        (tmp_path / "other.py").write_text("import numpy, sys\nassert numpy is sys.modules['numpy']\n")
-        python("""
-import importlib.util, sys, types
-import numpy
-before = dict(vars(numpy))
-import gluonops, mxnet, other
-assert "sklearn" not in sys.modules and "scipy.stats" not in sys.modules
-assert sys.modules["numpy"] is numpy
-changed = {name for name, value in vars(numpy).items() if before.get(name) is not value}
-assert all(isinstance(vars(numpy)[name], types.ModuleType) for name in changed), changed
-assert not set(before) - set(vars(numpy))
-assert mxnet.numpy_dispatch_protocol._np is not numpy
-assert ("bool" in vars(numpy)) == ("bool" in before)
-if importlib.util.find_spec("sklearn"):
-    import sklearn.base
-if importlib.util.find_spec("scipy"):
-    assert mxnet.test_utils.ss.norm.cdf(0) == 0.5 and "scipy.stats" in sys.modules
-""", tmp_path)
+    def test_numpy_stays_as_it_is(self):
+        """It only loads its own modules when somebody uses them, and other packages see it.
+
+        test_old_numpy.py imports scikit-learn in a process that has imported gluonops.
+        """
+        report, _ = imported.report()
+        assert report["imported"] == [] and report["numpy is one"] and report["mxnet has a view"]
+        assert report["names of numpy"] == {"changed": [], "removed": [], "bool": 0}
+
+    def test_statistics_are_loaded_when_they_are_used(self):
+        """The test above sees that they are not loaded before."""
+        pytest.importorskip("scipy")
+        assert mx.test_utils.ss.norm.cdf(0) == 0.5 and "scipy.stats" in sys.modules
 
     @pytest.mark.parametrize("words", [("scipy.stats", None), ("scipy", ["stats"])])
     def test_statistics_are_there_where_scipy_is(self, words, monkeypatch):
@@ -63,21 +56,30 @@ if importlib.util.find_spec("scipy"):
         copy.install()
         assert sys.meta_path == finders
 
-    def test_scikit_learn_and_torch_2_are_there(self, tmp_path):
-        """MXNet uses scikit-learn where that was imported. gluoncv does not see torch, and everybody else does."""
+    def test_scikit_learn_is_there(self, tmp_path):
+        """MXNet uses it where it was imported. A package of that name stands for it, and MXNet's module runs again."""
+        (tmp_path / "sklearn").mkdir()
+        (tmp_path / "sklearn" / "__init__.py").touch()
+        (tmp_path / "sklearn" / "base.py").write_text("class BaseEstimator:\n    pass\n")
+        after_mxnet("""
+import importlib
+import gluonops, mxnet
+assert mxnet.model.FeedForward.__bases__ == (object,)
+import sklearn.base
+importlib.reload(mxnet.model)
+assert issubclass(mxnet.model.FeedForward, sklearn.base.BaseEstimator)
+""", tmp_path)
+
+    def test_torch_2_is_there(self, tmp_path):
+        """gluoncv does not see torch, and everybody else does."""
         (tmp_path / "torch").mkdir()
         (tmp_path / "torch" / "__init__.py").write_text("__version__ = '2.13.0'")
         (tmp_path / "torch-2.13.0.dist-info").mkdir()
         (tmp_path / "torch-2.13.0.dist-info" / "METADATA").write_text("Name: torch\nVersion: 2.13.0\n")
-        python("""
+        after_mxnet("""
 import importlib.util, sys
-has_sklearn, has_gluoncv = (importlib.util.find_spec(name) is not None for name in ("sklearn", "gluoncv"))
-if has_sklearn:
-    import sklearn.base
-import gluonops, mxnet
-if has_sklearn:
-    assert issubclass(mxnet.model.FeedForward, sklearn.base.BaseEstimator)
-if has_gluoncv:
+import gluonops
+if importlib.util.find_spec("gluoncv"):
     importlib.import_module("gluoncv.utils.viz")
     assert "torch" not in sys.modules
 import torch

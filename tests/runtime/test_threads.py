@@ -7,25 +7,17 @@ import sys
 
 import fresh
 import gluonops as gops
+import imported
 import mxnet as mx
 import numpy as np
 import pytest
 from gluonops.backends import native
 from gluonops.runtime import threads
+from imported import settings
 
 PROCESSORS = range(8)
-# Prints what a fresh process decided, how many threads MXNet's libgomp has, and which variables are still set.
-REPORT = """
-import ctypes, json, os
-{first}
-import gluonops as gops
-from gluonops.backends import tuning
-libgomp = ctypes.CDLL("libgomp.so.1")
-print(json.dumps({{**tuning.examine()["threads"], "libgomp": libgomp.omp_get_max_threads(),
-                  "environment": [name for name in {names} if name in os.environ]}}))
-"""
-
-# The same of a process that loads libgomp itself, where `import gluonops` has MXNet load it. That would take a second.
+# Prints what a process decides that loads libgomp itself, how many threads that has, and which variables are still set.
+# `import gluonops` has MXNet load it, which takes more than a second: imported.py shows the same of such a process.
 DECIDES = """
 import ctypes, json, os, sys, types
 {first}
@@ -55,15 +47,9 @@ def write(path, text):
     path.write_text(text + "\n")
 
 
-def settings():
-    """Return the environment without the variables that the tests run with."""
-    return {name: value for name, value in os.environ.items()
-            if name not in (*threads.COUNTS, *threads.WAITING, threads.SWITCH)}
-
-
-def report_of(first="", prefix=(), program=REPORT, **environment):
+def report_of(first="", prefix=(), **environment):
     """Return what a process of its own reports."""
-    code = program.format(first=first, names=threads.COUNTS + threads.WAITING,
+    code = DECIDES.format(first=first, names=threads.COUNTS + threads.WAITING,
                           package=os.path.dirname(gops.__file__))
     process = subprocess.run([*prefix, sys.executable, "-c", code], env={**settings(), **environment},
                              check=True, capture_output=True, text=True)
@@ -131,7 +117,8 @@ class TestUsableCores:
 
 class TestFreshProcess:
     def test_as_it_comes(self):
-        report, printed = report_of(OMP_DISPLAY_ENV="verbose")
+        report, printed = imported.report()
+        report = report["threads"]
         cores = threads.usable_cores()
         assert report["cores"] == report["chosen"] == report["libgomp"] == cores
         assert report["native"] in (cores, None)
@@ -139,30 +126,30 @@ class TestFreshProcess:
         assert f"GOMP_SPINCOUNT = '{threads.SPIN_COUNT}'" in printed
 
     def test_one_processor_and_no_output(self):
+        """test_cuda_install.py sees that the whole import prints nothing."""
         report, printed = report_of(prefix=["taskset", "-c", str(min(os.sched_getaffinity(0)))])
         assert report["chosen"] == report["libgomp"] == 1
         assert printed == ""
 
     def test_the_user_decides(self):
         """The tests of small calls below see that the native operators have as many threads."""
-        report, printed = report_of(program=DECIDES, OMP_NUM_THREADS="3", GOMP_SPINCOUNT="77",
-                                    OMP_DISPLAY_ENV="verbose")
+        report, printed = report_of(OMP_NUM_THREADS="3", GOMP_SPINCOUNT="77", OMP_DISPLAY_ENV="verbose")
         assert report["chosen"] is None and report["reason"] == "OMP_NUM_THREADS=3"
         assert report["libgomp"] == 3
         assert "GOMP_SPINCOUNT = '77'" in printed
 
     def test_switched_off(self):
-        report, printed = report_of(program=DECIDES, GLUONOPS_TUNE_THREADS="0", OMP_DISPLAY_ENV="verbose")
+        report, printed = report_of(GLUONOPS_TUNE_THREADS="0", OMP_DISPLAY_ENV="verbose")
         assert report["chosen"] is None and report["reason"] == "GLUONOPS_TUNE_THREADS=0"
         assert f"GOMP_SPINCOUNT = '{threads.SPIN_COUNT}'" not in printed
 
     def test_after_mxnet(self):
-        code = REPORT.format(first="import mxnet", names=threads.COUNTS + threads.WAITING)
+        code = "import json, gluonops\nfrom gluonops.runtime import threads\nprint(json.dumps(threads.examine()))"
         report = json.loads(fresh.python("-c", code, env=settings()).stdout)   # it has imported MXNet
         assert report["chosen"] is None and "Import gluonops first" in report["problems"][0]
 
     def test_after_another_package_that_loaded_libgomp(self):
-        report, _ = report_of('ctypes.CDLL("libgomp.so.1")', program=DECIDES)
+        report, _ = report_of('ctypes.CDLL("libgomp.so.1")')
         assert report["chosen"] == threads.usable_cores()
         assert "libgomp.so.1 was loaded before gluonops" in report["problems"][0]
 
