@@ -10,6 +10,7 @@ pixels in 256 levels of grey.
 from __future__ import annotations
 
 import collections
+import functools
 import gzip
 import importlib.util
 import math
@@ -148,6 +149,12 @@ def _load_digits():
         remedy = "Run: pip install 'gluonops[examples]'; or pass data_dir, a folder with MNIST's files"
         source = require("sklearn.datasets", WHERE, remedy).load_digits()
         return source.images, source.target
+    return _in_file(path)
+
+
+@functools.cache
+def _in_file(path):
+    """(images, labels) of scikit-learn's file, of which the caller takes copies."""
     with gzip.open(path, "rt", encoding="utf-8") as file:
         table = np.loadtxt(file, delimiter=",")
     return table[:, :-1].reshape(-1, 8, 8), table[:, -1].astype(int)
