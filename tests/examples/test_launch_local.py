@@ -85,7 +85,7 @@ def test_a_killed_worker_ends_the_job():
 @pytest.mark.parametrize("options, command, code, text", [
     ((), ("sh", "-c", "exit 3"), 1, "ended with status 3; the job is over"),
     ((), ("no-such-program",), 2, "worker 0 cannot start"),
-    (("--timeout", "0.5"), ("sleep", "99"), 124, "the job has not ended within 0.5 s"),
+    (("--timeout", "0.1"), ("sleep", "99"), 124, "the job has not ended within 0.1 s"),
     (("--port", "99999"), ("true",), 2, "port 99999 cannot be used"),
     (("--workers", "0"), ("true",), 2, "argument -n/--workers: got 0; expected at least 1")])
 def test_failures(options, command, code, text):
