@@ -2,6 +2,7 @@
 import ast
 import collections
 import doctest
+import functools
 import inspect
 import json
 import os
@@ -72,9 +73,19 @@ def run(page, folder):
     return fresh.python("-c", before + code(page), cwd=folder, env=environment)
 
 
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    """A function that returns the folder that a page ran in. A page runs once for all tests."""
+    @functools.cache
+    def folder_and_end(page):
+        folder = tmp_path_factory.mktemp("page")
+        return folder, run(page, folder)
+    return folder_and_end
+
+
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")])
-def test_examples(page, tmp_path):
-    done = run(page, tmp_path)
+def test_examples(page, ran):
+    _, done = ran(page)
     assert done.returncode == 0, done.stderr
     printed = done.stdout.split(f"{END_OF_BLOCK}\n")
     for block, output in zip(blocks(page, "python"), printed):
@@ -106,14 +117,15 @@ def without_numbers(text):
 
 
 @pytest.mark.parametrize("page", ["exporting", "there_and_back"])
-def test_what_commands_print(page, tmp_path, monkeypatch, capfd):
+def test_what_commands_print(page, ran, tmp_path, monkeypatch, capfd):
     """It is what the page shows behind them, but for the numbers."""
     if page == "exporting":
-        test_printed_commands.resnet(tmp_path / "resnet")
+        folder = tmp_path
+        test_printed_commands.resnet(folder / "resnet")
     else:
-        done = run(page, tmp_path)
+        folder, done = ran(page)
         assert done.returncode == 0, done.stderr
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(folder)
     shown = [block for block in blocks(page, "sh") if block.printed]
     assert shown
     for block in shown:
@@ -338,9 +350,10 @@ def test_the_repository_is_one_setting(address, monkeypatch):
 
 
 def test_the_tables_of_pages_are_up_to_date():
-    """Those that a code host shows, too."""
+    """A reader on a code host sees them: they stand in the pages."""
     pages = runpy.run_path(str(DOCS.parent / "tools" / "table.py"))["written"]()
-    assert {"README.md", "docs/ops.md", "docs/zoo.md", "docs/converters.md", "docs/darknet.md"} <= set(pages)
+    named = ("ops", "zoo", "converters", "darknet", "install", "reliability", "performance")
+    assert {"README.md", *(f"docs/{name}.md" for name in named)} <= set(pages)
     old = [page for page, text in pages.items() if text != (DOCS.parent / page).read_text(encoding="utf-8")]
     assert not old, "run `make table`"
 

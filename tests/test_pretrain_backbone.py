@@ -50,9 +50,10 @@ def test_outlines(tool):
                                                                                   tool.UNSEEN.values()))
     for radii in (*learned, *unseen):
         assert radii.max() == pytest.approx(1, abs=0.01) and radii.min() > 0
+    turned = (np.arange(720) - np.arange(0, 720, 4)[:, None]) % 720
     for first, second in itertools.product(unseen, (*learned, *unseen)):
         if first is not second:
-            assert min(np.abs(first - np.roll(second, turn)).mean() for turn in range(0, 720, 4)) > 0.02
+            assert np.abs(first - second[turned]).mean(1).min() > 0.02
 
 
 def test_a_polygon_has_straight_sides(tool):
@@ -62,12 +63,13 @@ def test_a_polygon_has_straight_sides(tool):
     np.testing.assert_allclose(square(ANGLES), expected, atol=1e-6)
 
 
-def test_the_backbone_in_the_package_knows_outlines(tool):
+def test_the_backbone_in_the_package_knows_outlines(tool, monkeypatch):
     """Outlines of eight kinds that it has never seen, by a linear classifier on its features: chance is 0.125."""
+    monkeypatch.setattr(tool, "EXAMPLES", (20, 15))
     net = gops.models.tiny_yolov2(width=0.5)
     net.initialize(mx.init.Xavier())
     net.load_pretrained_backbone()
-    assert tool.probe(net.backbone) > 0.65
+    assert tool.probe(net.backbone) > 0.65   # with ten seeds it is 0.70 to 0.81; random weights have 0.2 at most
 
 
 def test_it_writes_a_backbone(tool, tmp_path, monkeypatch, capsys):

@@ -130,7 +130,8 @@ def small_net(path):
 
 
 def resnet(path):
-    net = vision.resnet18_v1()
+    """Write a ResNet whose nodes have the names of resnet18_v1's, with fewer layers and channels."""
+    net = vision.ResNetV1(vision.BasicBlockV1, [1, 1, 1, 2], [8, 8, 12, 16, 32])
     net.initialize(mx.init.Xavier())
     net.hybridize()
     net(mx.nd.ones((1, 3, 224, 224)))

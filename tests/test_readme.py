@@ -5,10 +5,9 @@ import runpy
 import shlex
 
 import fresh
-import mxnet as mx
+import test_printed_commands
 from gluonops.commands import cli
 from gluonops.runtime import support
-from mxnet.gluon.model_zoo import vision
 
 ROOT = pathlib.Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -41,11 +40,7 @@ def test_a_net(tmp_path):
 def test_files_of_another(tmp_path, monkeypatch, capfd):
     """The commands print what is shown, but for the last digits of differences."""
     monkeypatch.chdir(tmp_path)
-    net = vision.resnet18_v1(prefix="resnetv10_")
-    net.initialize(mx.init.Xavier())
-    net.hybridize()
-    net(mx.nd.ones((1, 3, 224, 224)))
-    net.export("resnet")
+    test_printed_commands.resnet("resnet")
     commands, printed = next(block for block in blocks("sh") if block[0].startswith("gluonops files check"))
     capfd.readouterr()
     for line in commands.splitlines():
@@ -65,14 +60,6 @@ def test_the_table_of_what_is_supported():
     assert README.index("\n## Keep it running") < README.index("support:begin") < README.index("\n## Build with it")
     for page in ("README.md", "docs/install.md"):
         assert support.markdown() in (ROOT / page).read_text(encoding="utf-8"), "run `make table`"
-
-
-def test_the_tables_of_every_page_are_those_of_today():
-    """A reader on a code host sees them: they stand in the pages."""
-    pages = runpy.run_path(str(ROOT / "tools" / "table.py"))["written"]()
-    assert {"README.md", "docs/install.md", "docs/reliability.md", "docs/performance.md"} <= {*pages}
-    assert [page for page, text in pages.items() if text != (ROOT / page).read_text(encoding="utf-8")] == [], (
-        "run `make table`")
 
 
 def test_only_tried_pairs_are_called_tried():

@@ -6,6 +6,7 @@ one line why ``import gluonops`` fails.
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib
 import io
 import json
@@ -87,6 +88,7 @@ def _without_nodes(args: argparse.Namespace) -> list[str]:
     return words
 
 
+@functools.cache
 def _parser() -> argparse.ArgumentParser:
     debug = argparse.ArgumentParser(add_help=False)
     debug.add_argument("--debug", action="store_true", help="show the traceback of an error")

@@ -141,7 +141,8 @@ def draw_predictions(images: np.ndarray, labels: np.ndarray, predicted: np.ndarr
     figure.suptitle(f"Predicted classes. {wrong} of {len(predicted)} are wrong: red, with the true class in brackets")
     grid = figure.subplots(rows, columns)
     for axes in grid.flat:
-        axes.set(xticks=[], yticks=[])
+        axes.xaxis.set_visible(False)   # to draw no ticks takes longer than to draw no axis
+        axes.yaxis.set_visible(False)
         axes.set_frame_on(False)
     for axes, index in zip(grid.flat, order):
         image, is_right = images[index], predicted[index] == labels[index]

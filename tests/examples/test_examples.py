@@ -190,20 +190,23 @@ class TestFinetuneDigits:
 
 class TestModuleMLP:
     def test_trains_and_scores(self, tmp_path):
-        out, err = run(tmp_path, "module_mlp.py", "--out", ".", "--epochs", "8", PATH=str(tmp_path))
+        write_few_digits(tmp_path / "few")
+        options = ("--data-dir", "few", "--out", "out", "--epochs", "5", "--batch-size", "12")
+        out, err = run(tmp_path, "module_mlp.py", *options, PATH=str(tmp_path))
         assert re.search(r"^fc1\(FullyConnected\) +128 +100480 +flatten0", out, re.M)
         assert "Total params: 109386" in out
-        assert re.search(r"Epoch\[7\] Batch \[20-40\]\s+Speed: [\d.]+ samples/sec\s+accuracy=", err)
+        assert re.search(r"Epoch\[4\] Batch \[0-20\]\s+Speed: [\d.]+ samples/sec\s+accuracy=", err)
         assert "plot_network was skipped: graphviz's program `dot` is not on the PATH." in out
-        accuracy = float(re.search(r"classifies ([\d.]+) of 359 held-out digits", out)[1])
-        assert accuracy > 0.9   # with ten other seeds it is 0.953 to 0.978
+        accuracy = float(re.search(r"classifies ([\d.]+) of 100 held-out digits", out)[1])
+        assert accuracy > 0.65   # with ten seeds it is 0.77 to 0.87
         assert float(re.search(r"module.score\(\) says ([\d.]+):", out)[1]) == pytest.approx(accuracy, abs=0.05)
 
-        assert sorted(path.name for path in tmp_path.iterdir()) == ["mlp-0008.params", "mlp-symbol.json"]
-        assert "gluonops_softmax_output" in operators(tmp_path / "mlp-symbol.json")
-        module = mx.mod.Module.load(str(tmp_path / "mlp"), 8)
-        held_out = digits()[1]
-        images = mx.io.NDArrayIter(*held_out, batch_size=64)
+        folder = tmp_path / "out"
+        assert sorted(path.name for path in folder.iterdir()) == ["mlp-0005.params", "mlp-symbol.json"]
+        assert "gluonops_softmax_output" in operators(folder / "mlp-symbol.json")
+        module = mx.mod.Module.load(str(folder / "mlp"), 5)
+        held_out = digits(tmp_path / "few")[1]
+        images = mx.io.NDArrayIter(*held_out, batch_size=12)
         module.bind(images.provide_data, images.provide_label, for_training=False)
         predicted = module.predict(images).asnumpy().argmax(1)
         assert (predicted == held_out.labels).mean() == pytest.approx(accuracy, abs=1e-4)

@@ -40,7 +40,7 @@ def train(monkeypatch, tmp_path):
 def test_end_to_end(tmp_path, typed, monkeypatch):
     """The exported net finds the same in Module, without gluonops, and in the other scripts."""
     out, err = typed.script(SCRIPT, *QUICK, "--multi-scale", "64", "96", "--accumulate", "2", "--pretrain-epochs", "1",
-                            "--width", "0.25", "--threads", "0")
+                            "--width", "0.25", "--threads", "0", "--count", "12", "3")
     folder = tmp_path / "out" / "finetune_detector"
     assert sorted(path.name for path in folder.glob("[!.]*")) == [
         "best.params", "curves.png", "detections.png", "detector-0000.params", "detector-symbol.json", "example.png",
@@ -76,7 +76,7 @@ def test_end_to_end(tmp_path, typed, monkeypatch):
     for one, other in zip(net(images), model.detect(images, threshold=0.001)):
         np.testing.assert_allclose(one.asnumpy(), other.asnumpy(), rtol=1e-4, atol=1e-3)
 
-    said, _ = typed.script(EXAMPLES / "evaluate.py", "--net", exported, "--count", "6", "--threads", "0")
+    said, _ = typed.script(EXAMPLES / "evaluate.py", "--net", exported, "--count", "3", "--threads", "0")
     evaluated = results(tmp_path / "out" / "evaluate")
     assert f"the mAP at IoU 0.5 is {evaluated['mAP']:.4f}" in said and len(evaluated["mAP_per_class"]) == 10
     assert np.shape(evaluated["confusion"]) == (11, 11)

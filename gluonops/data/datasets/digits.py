@@ -10,10 +10,13 @@ pixels in 256 levels of grey.
 from __future__ import annotations
 
 import collections
+import functools
 import gzip
+import importlib.util
 import math
 import operator
 import os
+import sys
 import zlib
 from collections.abc import Sequence
 
@@ -123,18 +126,46 @@ def _prepare(images, labels, white, chosen, size):
 
 def _scikit_learn(seed, held_out):
     """(images, labels, white value) of the training digits, then of the held-out digits."""
-    remedy = "Run: pip install 'gluonops[examples]'; or pass data_dir, a folder with MNIST's files"
-    source = require("sklearn.datasets", WHERE, remedy).load_digits()
+    images, labels = _load_digits()
     rng = np.random.RandomState(seed)
-    is_held_out = np.zeros(len(source.target), bool)
+    is_held_out = np.zeros(len(labels), bool)
     for label in range(10):
-        indices = rng.permutation(np.flatnonzero(source.target == label))
+        indices = rng.permutation(np.flatnonzero(labels == label))
         count = np.clip(round(len(indices) * held_out), 1, len(indices) - 1)
         is_held_out[indices[:count]] = True
 
     order = rng.permutation(len(is_held_out))
     for indices in (order[~is_held_out[order]], order[is_held_out[order]]):
-        yield source.images[indices], source.target[indices], 16
+        yield images[indices], labels[indices], 16
+
+
+def _load_digits():
+    """(images, labels) that ``sklearn.datasets.load_digits`` returns.
+
+    They are read from scikit-learn's file without scikit-learn, whose import takes a second and 1,000 modules.
+    """
+    path = _scikit_learns_file()
+    if path is None or "sklearn.datasets" in sys.modules:
+        remedy = "Run: pip install 'gluonops[examples]'; or pass data_dir, a folder with MNIST's files"
+        source = require("sklearn.datasets", WHERE, remedy).load_digits()
+        return source.images, source.target
+    return _in_file(path)
+
+
+@functools.cache
+def _in_file(path):
+    """(images, labels) of scikit-learn's file, of which the caller takes copies."""
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        table = np.loadtxt(file, delimiter=",")
+    return table[:, :-1].reshape(-1, 8, 8), table[:, -1].astype(int)
+
+
+def _scikit_learns_file():
+    """The path of the file with the digits in scikit-learn's package, or None if there is none."""
+    package = importlib.util.find_spec("sklearn")
+    folders = (package and package.submodule_search_locations) or ()
+    paths = (os.path.join(folder, "datasets", "data", "digits.csv.gz") for folder in folders)
+    return next(filter(os.path.isfile, paths), None)
 
 
 def _mnist(folder):

@@ -108,8 +108,15 @@ def converter_of(node: Node) -> str | Form | Callable | None:
 def snippets() -> dict[str, str]:
     """Name -> the source of a class or a function that a net may need."""
     text = "\n".join(path.read_text(encoding="utf-8") for path in SNIPPETS)
-    return {node.name: ast.get_source_segment(text, node) for node in ast.parse(text).body
+    lines = text.split("\n")
+    return {node.name: _source(lines, node) for node in ast.parse(text).body
             if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
+
+
+def _source(lines: list[str], node: ast.stmt) -> str:
+    """The source of a class or a function. ``ast.get_source_segment`` would split the whole text for each of them."""
+    *above, last = lines[node.lineno - 1:node.end_lineno]
+    return "\n".join([*above, last[:node.end_col_offset]])   # without a comment behind it
 
 
 def arguments_of(name: str) -> dict[str, Any]:

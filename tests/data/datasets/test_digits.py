@@ -39,15 +39,22 @@ class TestEmbedded:
             assert split.images.min() == 0 and split.images.max() == 1
         assert len(train.labels) + len(test.labels) == 1797
 
-    def test_is_scikit_learns(self):
+    def test_is_scikit_learns(self, monkeypatch):
         """It has every image and label of scikit-learn's once, at its own size."""
         from sklearn.datasets import load_digits
-        train, test = digits(size=8)
-        got = [(image.tobytes(), label) for split in (train, test) for image, label in zip(*split)]
         found = load_digits()
         expected = [((image / 16).astype("float32").tobytes(), label) for image, label in
                     zip(found.images, found.target)]
+        with monkeypatch.context() as patch:
+            patch.delitem(sys.modules, "sklearn.datasets")
+            train, test = digits(size=8)
+            assert "sklearn.datasets" not in sys.modules, "the file is read without the import"
+        got = [(image.tobytes(), label) for split in (train, test) for image, label in zip(*split)]
         assert sorted(got) == sorted(expected)
+        monkeypatch.setattr("gluonops.data.datasets.digits._scikit_learns_file", lambda: None)
+        for split, other in zip((train, test), digits(size=8)):   # a scikit-learn without the file
+            np.testing.assert_array_equal(other.images, split.images)
+            np.testing.assert_array_equal(other.labels, split.labels)
 
     def test_resizes_bilinearly(self):
         small, large = digits(size=8)[1].images, digits(size=15)[1].images
