@@ -269,6 +269,15 @@ def test_a_comprehension_does_not_make_what_it_looks_in_anew_for_each_item():
                 for comparison in made_anew(nodes(path))]
 
 
+def test_parameters_are_read_as_copies():
+    """MXNet stores weights in oneDNN's order in the background, and ``asnumpy`` of a parameter does not wait for it."""
+    paths = [path for folder in (PACKAGE, ROOT / "models", ROOT / "examples", ROOT / "benchmarks")
+             for path in folder.rglob("*.py")]
+    reads = re.compile(r"\b(list_)?data\([^()]*(\(\)[^()]*)?\)(\[\w+\])?\.asnumpy\(")
+    assert reads.search("p.data(p.list_ctx()[0]).asnumpy()") and reads.search("p.list_data()[0].asnumpy()")
+    assert not [str(path) for path in paths if reads.search(path.read_text(encoding="utf-8"))]
+
+
 def test_lines_of_the_kernels_have_at_most_120_columns():
     """Those of Python are Ruff's."""
     sources = [path for room in (PACKAGE, ROOT / "tests") for path in room.rglob("*")

@@ -54,12 +54,12 @@ def torch_layers(block: gluon.Block) -> list[torch.nn.Module]:
         pool = torch.nn.MaxPool2d(*(block._kwargs[key][0] for key in ("kernel", "stride")))
         # Darknet's pooling with a stride of 1 keeps the size.
         return [torch.nn.ConstantPad2d((0, 1, 0, 1), -torch.inf), pool] if getattr(block, "_cut", False) else [pool]
-    weight, norm = block.conv.weight.data().asnumpy(), block.norm
+    weight, norm = block.conv.weight.data().copy().asnumpy(), block.norm   # a copy waits for inference that still runs
     out, channels, size, _ = weight.shape
     convolution = torch.nn.Conv2d(channels, out, size, padding=size // 2, bias=norm is None)
     convolution.weight.data = torch.from_numpy(weight)
     if norm is None:
-        convolution.bias.data = torch.from_numpy(block.conv.bias.data().asnumpy())
+        convolution.bias.data = torch.from_numpy(block.conv.bias.data().copy().asnumpy())
         return [convolution]
     batch_norm = torch.nn.BatchNorm2d(out, norm._kwargs["eps"])
     return [convolution, batch_norm, torch.nn.LeakyReLU(activations.SLOPE, inplace=True)]

@@ -148,7 +148,9 @@ def save_weights(net: mx.gluon.HybridBlock, path: str | os.PathLike, seen: int |
             file.write(packed_header)
             for block in blocks:
                 for parameter in block.file_parameters():
-                    value = parameter.data(parameter.list_ctx()[0]).asnumpy()
+                    # Inference that is still running may store a weight in oneDNN's order. asnumpy() would read what is
+                    # half stored; a copy waits.
+                    value = parameter.data(parameter.list_ctx()[0]).copyto(mx.cpu()).asnumpy()
                     if header.transposed and parameter is block.matrix():
                         value = value.T
                     value.astype(FLOAT, copy=False).tofile(file)
