@@ -169,7 +169,11 @@ class Graph:
 
     def copy(self) -> Graph:
         """The same graph with its own nodes."""
-        return Graph._of_content(self._content())
+        own = {}
+        for node in self.nodes():
+            own[node] = Node(node.op, node.name, node.attrs, [(own[source], index) for source, index in node.inputs],
+                             [subgraph.copy() for subgraph in node.subgraphs])
+        return Graph([(own[node], index) for node, index in self.outputs], dict(self.attrs))
 
     @classmethod
     def of(cls, symbol: mx.sym.Symbol) -> Graph:
@@ -187,8 +191,11 @@ class Graph:
                 ordered.append(node)
             elif node not in visited:
                 visited.add(node)
+                if not node.inputs:
+                    ordered.append(node)
+                    continue
                 stack.append((node, True))
-                stack += [(source, False) for source, _ in reversed(node.inputs)]
+                stack += [(source, False) for source, _ in reversed(node.inputs) if source not in visited]
         return ordered
 
     def variables(self) -> list[str]:
@@ -283,7 +290,7 @@ class Graph:
                 if node.is_foreign:   # MXNet hands all attributes to the user's class, which may not take the marks
                     node.attrs = {"op_type": node.attrs.get("op_type", ""), **node.options()}
         try:
-            return mx.sym.load_json(graph.text())
+            return mx.sym.load_json(json.dumps(graph._content(), ensure_ascii=False))   # Python indents slowly.
         except mx.MXNetError as error:
             raise refusal("", error) from error
 

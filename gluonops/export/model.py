@@ -247,13 +247,13 @@ class ExportedModel:
 
         Labels may have any shapes that fit, where the graph takes them unknown.
         """
-        shapes = self.shapes()
-        reason = misfit(self.graph, shapes, self.labels())
+        shapes, names = self.shapes(), self.labels()
+        reason = misfit(self.graph, shapes, names)
         if reason:
             raise refused(where, self.inputs, reason)
         dtype = self.metadata.get("dtype", "float32")
         types = {name: self.parameters[name].dtype if name in self.parameters else dtype
-                 for name in (*shapes, *self.labels())}
+                 for name in (*shapes, *names)}
         reason = type_mismatch(self.graph, types)
         if reason:
             raise OpError(where, f"the net refuses inputs of {dtype}: {reason}", "Pass another dtype")

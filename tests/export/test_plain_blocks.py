@@ -100,9 +100,10 @@ class TestNets:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ExportWarning)
             gops.export.symbol(net, tmp_path / "net", inputs=inputs)
-        assert_same(ExportedModel.from_files(tmp_path / "net"), net, *inputs)
-        names = list(ExportedModel.from_files(tmp_path / "net").inputs)
-        block = mx.gluon.SymbolBlock.imports(f"{tmp_path}/net-symbol.json", names, f"{tmp_path}/net-0000.params")
+        model = ExportedModel.from_files(tmp_path / "net")
+        assert_same(model, net, *inputs)
+        block = mx.gluon.SymbolBlock.imports(f"{tmp_path}/net-symbol.json", list(model.inputs),
+                                             f"{tmp_path}/net-0000.params")
         for one, two in zip(outputs_of(block, *arrays_in(list(inputs))), outputs_of(net, *inputs)):
             np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-6)
 

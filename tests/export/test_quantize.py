@@ -173,7 +173,7 @@ def test_a_fresh_process_without_gluonops(net, quantized):
     folder, _ = quantized
     data = images(2, seed=5)
     np.save(folder / "data.npy", data.asnumpy())
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", LOADERS], cwd=folder, capture_output=True, text=True)
+    done = fresh.python("-c", LOADERS, cwd=folder)
     assert done.returncode == 0, done.stderr
     found = list(np.load(folder / "outputs.npz").values())
     expected = outputs_of(net, data)

@@ -84,7 +84,7 @@ def passes(monkeypatch):
 
 
 def detector():
-    net = gops.models.tiny_yolov3(classes=2)
+    net = gops.models.tiny_yolov3(classes=2, width=1 / 4)
     net.initialize(mx.init.Xavier(magnitude=2))
     return net.detector()
 

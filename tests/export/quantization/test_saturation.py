@@ -1,9 +1,8 @@
 """8 bits without VNNI: no sum of two products exceeds 16 bits, by the files' integers, in NumPy and in oneDNN."""
 import json
 import os
-import subprocess
-import sys
 
+import fresh
 import gluonops as gops
 import mxnet as mx
 import numpy as np
@@ -216,10 +215,10 @@ for name in ("any", "vnni"):
 @pytest.mark.parametrize("limit", ["AVX2", *(pytest.param(limit, marks=pytest.mark.slow)
                                              for limit in ("SSE41", "AVX512_CORE"))])
 def test_oneDNN_without_vnni(limit, net, folder):   # pylint: disable=invalid-name
-    """oneDNN reads the limit when it is loaded, so it is a process of its own."""
+    """oneDNN reads the limit when it first computes, so it is a process of its own."""
     expected = net(mx.nd.array(images(5, 9))).asnumpy()
-    subprocess.run([sys.executable, "-W", "ignore", "-c", PROGRAM, limit], cwd=folder, check=True,
-                   env={**os.environ, processor.LIMIT: limit})
+    done = fresh.python("-c", PROGRAM, limit, cwd=folder, env={**os.environ, processor.LIMIT: limit})
+    assert done.returncode == 0, done.stderr
     assert error(np.load(folder / f"any_{limit}.npy"), expected) < CLOSE
     if processor.used(processor.MXNET) is not None:
         assert error(np.load(folder / f"vnni_{limit}.npy"), expected) > 0.1
