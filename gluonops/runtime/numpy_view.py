@@ -421,6 +421,16 @@ def _repair_dispatch(module: types.ModuleType) -> None:
         operators.setdefault(getattr(numpy, name).__name__, operators[name])
 
 
+def _repair_sparse(module: types.ModuleType) -> None:
+    """Let MXNet find SciPy's sparse matrices in ``scipy.sparse``.
+
+    It looks in ``scipy.sparse.csr`` at every ``mx.nd.array``. That warns each time, and SciPy 2 will not have it.
+    """
+    if module.spsp is not None:
+        sparse = module.spsp
+        module.spsp = types.SimpleNamespace(csr=sparse, csr_matrix=sparse.csr_matrix, coo_matrix=sparse.coo_matrix)
+
+
 def _repair_thresholds(module: types.ModuleType) -> None:
     """Let the thresholds of a quantized net be scalars, because they become floats in C."""
     find = module._get_optimal_threshold
@@ -442,6 +452,8 @@ REPAIRS = {
     "mxnet.lr_scheduler": lambda module: _repair_sums(module.LRScheduler),
     "mxnet.metric": lambda module: _repair_sums(module.EvalMetric),
     "mxnet.ndarray.ndarray": _repair_arrays,
+    "mxnet.ndarray.sparse": _repair_sparse,
+    "mxnet.ndarray.utils": _repair_sparse,
     "mxnet.numpy_dispatch_protocol": _repair_dispatch,
     "mxnet.optimizer.optimizer": lambda module: _repair_sums(module.Optimizer),
     "mxnet.symbol.symbol": _repair_variable,

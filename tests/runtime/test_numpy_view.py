@@ -7,6 +7,7 @@ import os
 import random
 import subprocess
 import sys
+import warnings
 
 import fresh
 import imported
@@ -141,6 +142,19 @@ class TestRepairs:
 
     def test_one_element_of_any_shape(self):
         assert float(mx.nd.full((1, 1, 1), 2.5).asscalar()) == 2.5
+
+    def test_sparse_matrices_of_scipy(self):
+        """MXNet asks ``scipy.sparse.csr`` for the class, which warns, and is no longer there in SciPy 2."""
+        sparse = pytest.importorskip("scipy.sparse")
+        dense = np.array([[0, 2, 0], [1, 0, 0]], "float32")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            arrays = [mx.nd.array(dense), mx.nd.array(sparse.csr_matrix(dense)),
+                      mx.nd.sparse.array(sparse.csr_matrix(dense)), mx.nd.sparse.csr_matrix(sparse.csr_matrix(dense))]
+            written = arrays[-1].asscipy()
+        assert all((array.asnumpy() == dense).all() for array in arrays)
+        assert [array.stype for array in arrays] == ["default", "csr", "csr", "csr"]
+        assert isinstance(written, sparse.csr_matrix) and (written.toarray() == dense).all()
 
     def test_thresholds_of_a_quantized_net(self):
         counts, edges = np.histogram(np.linspace(-4, 4, 4001) ** 3 / 16, bins=801, range=(-4, 4))
