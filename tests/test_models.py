@@ -111,7 +111,7 @@ def test_the_pretrained_backbone(weights):
         net.load_pretrained_backbone()
         for name, parameter in backbone._collect_params_with_prefix().items():
             assert parameter.dtype == np.float32
-            np.testing.assert_array_equal(parameter.data().asnumpy(), weights[name].asnumpy().astype("float32"))
+            np.testing.assert_array_equal(parameter.data().copy().asnumpy(), weights[name].asnumpy().astype("float32"))
 
 
 @pytest.mark.parametrize("name, options", [("tiny_yolov2", {}), ("tiny_yolov2", {"width": 0.25}), ("yolov2", {})])
@@ -228,17 +228,17 @@ class TestLeNetReorg:
         net, data = make("lenet_reorg", size=22), images(rng, 22, 4)
         net.hybridize()
         net(data)
-        before = [p.data().asnumpy() for p in net.features.collect_params().values()]
+        before = [p.data().copy().asnumpy() for p in net.features.collect_params().values()]
         with net.name_scope():
             net.output = gluon.nn.Dense(2, in_units=500)
         net.output.initialize()
         net.features.collect_params().setattr("grad_req", "null")
-        head = net.output.weight.data().asnumpy()
+        head = net.output.weight.data().copy().asnumpy()
         assert net(data).shape == (4, 2)
         learn(net, net.output, data, mx.nd.array([0, 1, 0, 1]), steps=3)
         for parameter, value in zip(net.features.collect_params().values(), before):
-            np.testing.assert_array_equal(parameter.data().asnumpy(), value)
-        assert np.abs(net.output.weight.data().asnumpy() - head).max() > 1e-3
+            np.testing.assert_array_equal(parameter.data().copy().asnumpy(), value)
+        assert np.abs(net.output.weight.data().copy().asnumpy() - head).max() > 1e-3
 
 
 class TestMLP:

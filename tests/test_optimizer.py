@@ -43,6 +43,6 @@ def test_states_are_saved_and_loaded(tmp_path):
                 loss.backward()
                 trainer.step(2)
             trainer.save_states(str(tmp_path / "states"))
-        results.append(net.weight.data().asnumpy())
+        results.append(net.weight.data().copy().asnumpy())
     for other in results[1:]:
         np.testing.assert_array_equal(other, results[0])

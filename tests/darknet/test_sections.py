@@ -86,7 +86,7 @@ def test_transposed_matrices(tmp_path):
     assert written[:16] == header and written[16:] != arrays["weights"][20:].tobytes()
     again = gops.darknet.load(cfg("pj-yolov1"), tmp_path / "transposed")
     np.testing.assert_array_equal(again(image).asnumpy(), expected)
-    matrix = net[5].dense.weight.data().asnumpy()
+    matrix = net[5].dense.weight.data().copy().asnumpy()
     assert matrix.T.astype("<f4").tobytes() in written
 
 

@@ -104,7 +104,7 @@ def test_weights_are_int8_per_channel(net, quantized):
     folder, _ = quantized
     values = mx.nd.load(str(folder / FILES[1]))
     for block in (net.same, net.wide, net.groups, net.hidden, net.output):
-        weight = block.weight.data().asnumpy()
+        weight = block.weight.data().copy().asnumpy()
         name = block.weight.name
         integers = values[f"arg:{name}"].asnumpy()
         assert integers.dtype == np.int8 and integers.min() >= -127

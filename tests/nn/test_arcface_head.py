@@ -38,7 +38,7 @@ def trained(head, data, label):
 
 def by_hand(head, data, label, chosen=slice(None), **margins):
     """Return the loss, and the gradients of data and weight, by the oracle of cosines and the chain rule."""
-    weight, vectors = head.weight.data().asnumpy().astype("float64"), data.asnumpy().astype("float64")
+    weight, vectors = head.weight.data().copy().asnumpy().astype("float64"), data.asnumpy().astype("float64")
     centres, directions = unit(weight[chosen]), unit(vectors)
     numbers = np.searchsorted(np.arange(CLASSES)[chosen], label.asnumpy())
     attrs = registry.get("margin_softmax_cross_entropy").op.parse({**MARGINS, **margins})
@@ -70,7 +70,7 @@ def test_loss_and_gradients(backend, hybridized, rng):
         head.hybridize(hybridized)
         loss, weight_grad = trained(head, data, label)
     assert_close((loss, data.grad.asnumpy(), weight_grad), by_hand(head, data, label, m3=0.1))
-    weight = head.weight.data().asnumpy()
+    weight = head.weight.data().copy().asnumpy()
     np.testing.assert_allclose(head.cosines(data).asnumpy(), unit(data.asnumpy()) @ unit(weight).T, rtol=1e-5,
                                atol=1e-6)
 
@@ -105,7 +105,7 @@ def test_sampled_classes_of_several_devices(sparse_grad, rng):
     with autograd.record():
         losses = [head(*batch) for batch in batches]
     autograd.backward(losses)
-    before, total = head.weight.data(devices[0]).asnumpy(), 0
+    before, total = head.weight.data(devices[0]).copy().asnumpy(), 0
     for device, batch, loss in zip(devices, batches, losses):
         gradient = head.weight.grad(device).tostype("default").asnumpy()
         expected, _, weight_grad = by_hand(head, *batch, np.flatnonzero(np.abs(gradient).sum(1)))
@@ -113,7 +113,7 @@ def test_sampled_classes_of_several_devices(sparse_grad, rng):
         total += weight_grad
     trainer.step(1)
     for device in devices:
-        np.testing.assert_allclose(head.weight.data(device).asnumpy(), before - total, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(head.weight.data(device).copy().asnumpy(), before - total, rtol=1e-4, atol=1e-5)
 
 
 def test_the_seed_repeats_the_draws(rng):
@@ -130,10 +130,10 @@ def test_sparse_updates_leave_the_other_rows(rng):
     """A dense gradient would apply momentum and weight decay to every row."""
     head, (data, label) = made(sample_rate=0.5, sparse_grad=True), inputs(rng)
     trainer = gluon.Trainer(head.collect_params(), "sgd", {"learning_rate": 0.1, "momentum": 0.9, "wd": 0.1})
-    before = head.weight.data().asnumpy()
+    before = head.weight.data().copy().asnumpy()
     _, gradient = trained(head, data, label)
     trainer.step(1)
-    moved = np.abs(head.weight.data().asnumpy() - before).sum(1) > 0
+    moved = np.abs(head.weight.data().copy().asnumpy() - before).sum(1) > 0
     np.testing.assert_array_equal(moved, np.abs(gradient).sum(1) > 0)
 
 

@@ -57,7 +57,7 @@ def test_squeeze_excite(rng):
     data = rng.randn(*IMAGES)
     block = gops.nn.SqueezeExcite(8, reduction=3)
     output = run(block, data)
-    squeeze, expand = (layer.weight.data().asnumpy()[:, :, 0, 0] for layer in (block.squeeze, block.expand))
+    squeeze, expand = (layer.weight.data().copy().asnumpy()[:, :, 0, 0] for layer in (block.squeeze, block.expand))
     assert squeeze.shape == (2, 8)
     weights = 1 / (1 + np.exp(-np.maximum(data.mean((2, 3)) @ squeeze.T, 0) @ expand.T))
     np.testing.assert_allclose(output, data * weights[:, :, None, None], rtol=1e-5, atol=1e-5)

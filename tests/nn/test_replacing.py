@@ -26,13 +26,13 @@ def test_the_net_computes_with_the_new_layers(hybridized):
         net = net_of(nn.Conv2D(4, 3), nn.Activation("relu"), nn.Conv2D(4, 3, activation="relu"))
         net.hybridize(hybridized)
         net(data)
-        before = {name: value.data().asnumpy() for name, value in net.collect_params().items()}
+        before = {name: value.data().copy().asnumpy() for name, value in net.collect_params().items()}
         first, second = net[0], net[2]
         assert gops.nn.replace(net, nn.Activation, lambda old: gops.nn.Mish()) == ["1", "2.act"]
 
         assert list(net.collect_params()) == list(before)
         for name, value in net.collect_params().items():
-            np.testing.assert_array_equal(value.data().asnumpy(), before[name])
+            np.testing.assert_array_equal(value.data().copy().asnumpy(), before[name])
         hidden = mish_of(first(data).asnumpy())
         second_conv = mx.nd.Convolution(mx.nd.array(hidden), second.weight.data(), second.bias.data(), kernel=(3, 3),
                                         num_filter=4)

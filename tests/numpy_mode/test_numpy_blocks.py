@@ -53,7 +53,7 @@ def run(net, arrays, parameters=None):
     for name, value in (parameters or {}).items():
         own = strip(net)[name]
         own.set_data(array_like(own.data(), value))
-    values = {name: parameter.data().asnumpy() for name, parameter in strip(net).items()}
+    values = {name: parameter.data().copy().asnumpy() for name, parameter in strip(net).items()}
     with autograd.record():
         outputs = net(*arrays)
     outputs = outputs if isinstance(outputs, (list, tuple)) else [outputs]
@@ -154,7 +154,7 @@ def test_the_centres_of_center_loss_move(numpy_mode):
         values = loss(data, np.array([0, 0, 0, 1]))
     values.backward()
     loss.update()
-    onp.testing.assert_allclose(loss.centers.data().asnumpy(), [[0.375] * 3, [0.25] * 3], rtol=1e-6)
+    onp.testing.assert_allclose(loss.centers.data().copy().asnumpy(), [[0.375] * 3, [0.25] * 3], rtol=1e-6)
 
 
 def test_darknet_and_torch_weights_are_loaded(numpy_mode, tmp_path):

@@ -24,7 +24,7 @@ def backbone():
 
 
 def values(net):
-    return {name: parameter.data().asnumpy() for name, parameter in net._collect_params_with_prefix().items()}
+    return {name: parameter.data().copy().asnumpy() for name, parameter in net._collect_params_with_prefix().items()}
 
 
 def pretrain(net, dataset, epochs, out, **options):

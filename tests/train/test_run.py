@@ -275,7 +275,7 @@ def test_two_devices_are_one(tmp_path, options):
 def test_the_average_is_validated_and_kept(tmp_path):
     """It is a NumPy recurrence over the parameters after each update."""
     run = make(tmp_path, average=0.6)
-    expected, updates = run.net.weight.data().asnumpy().astype("float64"), 0
+    expected, updates = run.net.weight.data().copy().asnumpy().astype("float64"), 0
     for _ in run.epochs():
         for images in run.batches(Rows(), stack):
             with autograd.record():
@@ -284,11 +284,11 @@ def test_the_average_is_validated_and_kept(tmp_path):
             run.step({"loss": loss})
             updates += 1
             decay = min(0.6, (1 + updates) / (10 + updates))
-            expected += (1 - decay) * (run.net.weight.data().asnumpy() - expected)
-        own = run.net.weight.data().asnumpy()
+            expected += (1 - decay) * (run.net.weight.data().copy().asnumpy() - expected)
+        own = run.net.weight.data().copy().asnumpy()
         with run.averaged():
-            np.testing.assert_allclose(run.net.weight.data().asnumpy(), expected, rtol=1e-5)
-        np.testing.assert_array_equal(run.net.weight.data().asnumpy(), own)
+            np.testing.assert_allclose(run.net.weight.data().copy().asnumpy(), expected, rtol=1e-5)
+        np.testing.assert_array_equal(run.net.weight.data().copy().asnumpy(), own)
         run.end_epoch({}, 0)
     np.testing.assert_allclose(content(tmp_path / "best.params")["weight"], expected, rtol=1e-5)
     assert (expected != own).any()
@@ -301,12 +301,12 @@ def test_clipped_gradients(tmp_path, accumulate):
     run.trainer.optimizer.momentum = run.trainer.optimizer.wd = 0
     for _ in run.epochs():
         for images in run.batches(Rows(), stack):
-            before = [p.data().asnumpy() for p in run.net.collect_params().values()]
+            before = [p.data().copy().asnumpy() for p in run.net.collect_params().values()]
             with autograd.record():
                 loss = (run.net(images) ** 2).sum()
             run.backward([loss])
             run.step({"loss": loss})
-            moved = [p.data().asnumpy() - old for p, old in zip(run.net.collect_params().values(), before)]
+            moved = [p.data().copy().asnumpy() - old for p, old in zip(run.net.collect_params().values(), before)]
             norm = np.sqrt(sum((part ** 2).sum() for part in moved))
             if run.batch % accumulate == 0 or run.batch == 5:
                 assert norm == pytest.approx(0.01 * run.trainer.learning_rate, rel=1e-3)
@@ -324,14 +324,14 @@ def test_frozen_parts_keep_their_parameters(tmp_path):
     values = []
     for epoch in run.epochs():
         run.freeze(net[:2], epoch == 0)
-        values.append({name: p.data().asnumpy() for name, p in net._collect_params_with_prefix().items()})
+        values.append({name: p.data().copy().asnumpy() for name, p in net._collect_params_with_prefix().items()})
         for images in run.batches(Rows(), stack):
             with autograd.record():
                 loss = (net(images) ** 2).sum()
             run.backward([loss])
             run.step({"loss": loss})
         run.end_epoch({}, 0)
-    values.append({name: p.data().asnumpy() for name, p in net._collect_params_with_prefix().items()})
+    values.append({name: p.data().copy().asnumpy() for name, p in net._collect_params_with_prefix().items()})
     for name in values[0]:
         is_head = name.startswith("2.")
         assert (values[0][name] != values[1][name]).any() == is_head, name

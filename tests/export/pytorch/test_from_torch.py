@@ -182,7 +182,7 @@ def test_names_say_which_of_equal_layers_is_meant(around):
     net = projections(("query", "key"))
     net.initialize()
     gops.convert.from_torch(weights_of([f"{around}key", f"{around}query"]), net)
-    assert [layer.weight.data().asnumpy().max() for layer in net._children.values()] == [1, 0]
+    assert [layer.weight.data().copy().asnumpy().max() for layer in net._children.values()] == [1, 0]
 
 
 def test_names_that_do_not_agree_with_the_order_are_refused():
@@ -201,7 +201,7 @@ def test_a_parameter_for_each_of_equal_names():
         block._reg_params[name] = block.params.get(name, shape=(2,))
     block.initialize()
     gops.convert.from_torch({"weight": np.array([1, 2]), "gamma": np.array([3, 4])}, block)
-    assert [parameter.data().asnumpy().tolist() for parameter in block._reg_params.values()] == [[1, 2], [3, 4]]
+    assert [parameter.data().copy().asnumpy().tolist() for parameter in block._reg_params.values()] == [[1, 2], [3, 4]]
     with pytest.raises(gops.OpError, match="without a counterpart"):
         gops.convert.from_torch({"weight": np.array([1, 2])}, block)
 
@@ -227,7 +227,7 @@ def test_numbered_layers_are_matched_by_number(layer):
     weights = {f"{layer}{number}.{kind}": np.full((2, 2)[:2 if kind == "weight" else 1], number)
                for number in sorted(range(11), key=str) for kind in ("bias", "weight")}
     gops.convert.from_torch(weights, net)
-    assert [layer.weight.data().asnumpy().max() for layer in net] == list(range(11))
+    assert [layer.weight.data().copy().asnumpy().max() for layer in net] == list(range(11))
 
 
 def test_branches_are_matched_in_order():
@@ -243,7 +243,7 @@ def test_branches_are_matched_in_order():
     weights = {f"branch{place}.linear.{kind}": np.full(getattr(layer, kind).shape, place)
                for place, layer in enumerate(layers) for kind in ("weight", "bias")}
     gops.convert.from_torch(weights, net)
-    assert [layer.weight.data().asnumpy().max() for layer in layers] == list(range(len(layers)))
+    assert [layer.weight.data().copy().asnumpy().max() for layer in layers] == list(range(len(layers)))
 
 
 def test_equal_layers_in_another_order_are_refused():
@@ -259,13 +259,13 @@ def test_equal_layers_in_another_order_are_refused():
 
 def test_what_does_not_match_is_named_and_nothing_is_changed():
     net = initialized(gluon_resnet(classes=7), IMAGES)
-    before = net.output.weight.data().asnumpy()
+    before = net.output.weight.data().copy().asnumpy()
     weights = ResNet().state_dict()
     with pytest.raises(gops.OpError, match=r"fc.weight \(10, 32\), fc.bias \(10,\) without a counterpart in the net, "
                        r"and the net has "
                                            r"output.weight \(7, 32\), output.bias \(7,\)"):
         gops.convert.from_torch(weights, net)
-    assert (net.output.weight.data().asnumpy() == before).all()
+    assert (net.output.weight.data().copy().asnumpy() == before).all()
     del weights["fc.weight"], weights["fc.bias"]
     with pytest.raises(gops.OpError, match="state_dict has nothing without"):
         gops.convert.from_torch(weights, net)

@@ -121,9 +121,9 @@ def test_a_trained_net_comes_home(name):
     with torch.no_grad():
         expected = port(*map(torch.from_numpy, inputs_of(name))).numpy()
     np.testing.assert_allclose(run_in_mxnet("home", inputs_of(name)), expected, rtol=1e-4, atol=1e-5)
-    before = {key: value.data().asnumpy() for key, value in net.collect_params().items()}
+    before = {key: value.data().copy().asnumpy() for key, value in net.collect_params().items()}
     net.collect_params().load("home-0000.params")   # into the Gluon net itself
-    after = {key: value.data().asnumpy() for key, value in net.collect_params().items()}
+    after = {key: value.data().copy().asnumpy() for key, value in net.collect_params().items()}
     assert any((before[key] != after[key]).any() for key in before)
     assert {key.partition(":")[2] for key in mx.nd.load("home-0000.params")} == set(net.collect_params())
 
