@@ -709,3 +709,13 @@ def test_a_picture_of_a_plain_block(tmp_path, rng):
     assert text.count(">Embedding") == 2 and text.count(">Convolution") == 3
     with pytest.raises(OpError, match="inputs and data_shape were both passed"):
         gops.export.picture(net, tmp_path / "net.svg", (2, 9), inputs=inputs)
+
+
+def test_a_recorded_model_has_copies_of_the_parameters():
+    """Inference that still runs may be storing those of the net, and the user may train on."""
+    net = nn.Conv2D(2, 3, in_channels=3)
+    net.initialize()
+    model = ExportedModel.from_net(net, inputs=mx.nd.ones((1, 3, 8, 8)))
+    before = model.parameters[net.weight.name].asnumpy()
+    net.weight.set_data(net.weight.data() + 1)
+    np.testing.assert_array_equal(model.parameters[net.weight.name].asnumpy(), before)

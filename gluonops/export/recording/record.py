@@ -68,7 +68,7 @@ def record(where: str, net: mx.gluon.Block, called_with: Any, dtype: str | None 
     _describe(graph, parameters_of(net), run.constants)
     canonicalize_graph(graph)
     variables = graph.variables()
-    values = {name: _of_cpu(run.constants[name]) for name in variables if name in run.constants}
+    values = {name: _copied(run.constants[name]) for name in variables if name in run.constants}
     inputs = {name: shape for name, shape in run.inputs.items() if name in variables}
     return graph, values, inputs, {**metadata_of(net), "dtype": type_of_floats}
 
@@ -172,5 +172,6 @@ def _describe(graph: Graph, parameters: dict[str, mx.gluon.Parameter], constants
             node.attrs.update(marks)
 
 
-def _of_cpu(value: mx.nd.NDArray) -> mx.nd.NDArray:
-    return numpy_mode.to_legacy(value).as_in_context(mx.cpu())
+def _copied(value: mx.nd.NDArray) -> mx.nd.NDArray:
+    """A copy on the CPU, which is made when the runs have stored it: they store weights in oneDNN's order."""
+    return numpy_mode.to_legacy(value).copyto(mx.cpu())
